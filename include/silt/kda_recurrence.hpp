@@ -1,0 +1,32 @@
+// The gated delta rule on given q, k, v: steps 2-5 of KDA. Contract: src/kda/recurrence/contract.md.
+#pragma once
+
+#include "silt/choose.hpp"
+#include "silt/tensor.hpp"
+
+namespace silt {
+
+/// N sequences with T tokens in all, H heads of 128. q, k, v and output may be bf16 or fp32 (q, k, v alike); raw_gate
+/// and raw_beta are bf16, or fp32 on the CPU.
+///
+/// Per token: L2 norm of q and k, gate, decay, delta rule, readout; the state is updated in place.
+struct KdaRecurrenceArgs {
+  ConstTensorView q;         ///< [T, H, 128], inner contiguous, row stride free
+  ConstTensorView k;         ///< as q
+  ConstTensorView v;         ///< as q
+  ConstTensorView raw_gate;  ///< [T, H, 128], inner contiguous, row stride free
+  ConstTensorView raw_beta;  ///< [T, H], last stride 1, row stride free
+  ConstTensorView A_log;     ///< fp32 [H]
+  ConstTensorView dt_bias;   ///< fp32 [H, 128]
+  ConstTensorView offsets;   ///< int32 [N + 1], non-decreasing token offsets of the sequences; absent: one token each
+  ConstTensorView state_indices;  ///< int32 [N], contiguous; live slots are unique
+  TensorView state;               ///< fp32 or bf16 [slots, H, 128 (V), 128 (K)], inner contiguous, slot stride free
+  bool safe_gate = true;
+  float lower_bound = -5.0F;
+  TensorView output;  ///< bf16 or fp32 [T, H, 128], inner contiguous, row stride free; overlaps no other tensor
+  int32_t null_slot = 0;
+};
+
+SILT_API Status kda_recurrence(const KdaRecurrenceArgs& args, const Launch& launch = {});
+
+}  // namespace silt

@@ -1,0 +1,183 @@
+#include "core/workers.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace silt {
+namespace {
+
+// 200 us covers the serial code between two operators of a decoder; measured on x86, a wake-up from sleep costs 60-200
+// us and a spinning worker 1 us (docs/cpu.md).
+constexpr std::chrono::microseconds kSpinTime{200};
+constexpr int kMaxThreads = 256;
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+/// Flush-to-zero and denormals-are-zero for the scope of a region.
+class FlushDenormals {
+#if defined(__x86_64__)
+ public:
+  FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kFlushToZero | kDenormalsAreZero); }
+  ~FlushDenormals() { _mm_setcsr(saved_); }
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  static constexpr unsigned kFlushToZero = 0x8000;
+  static constexpr unsigned kDenormalsAreZero = 0x0040;
+  unsigned saved_;
+#endif
+};
+
+struct Region {
+  int64_t count = 0;
+  int participants = 1;
+  detail::RangeBody body = nullptr;
+  void* context = nullptr;
+
+  void run(int participant) const {
+    const int64_t begin = count * participant / participants;
+    const int64_t end = count * (participant + 1) / participants;
+    if (begin < end) {
+      [[maybe_unused]] const FlushDenormals scope;
+      body(context, begin, end);
+    }
+  }
+};
+
+class Pool {
+ public:
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  ~Pool() {
+    {
+      const std::lock_guard lock(sleep_mutex_);
+      stopping_ = true;
+      publish(kMaxThreads);
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  /// False where another caller's region is running.
+  bool try_run(const Region& region) {
+    const std::unique_lock owner(owner_mutex_, std::try_to_lock);
+    if (!owner.owns_lock()) return false;
+    grow(region.participants - 1);
+    region_ = region;
+    pending_.store(region.participants - 1, std::memory_order_relaxed);
+    {
+      // The lock closes the gap between a worker's last look at the ticket and its sleep.
+      const std::lock_guard lock(sleep_mutex_);
+      publish(region.participants);
+    }
+    if (sleepers_.load(std::memory_order_acquire) > 0) wake_.notify_all();
+    region.run(0);
+    while (pending_.load(std::memory_order_acquire) != 0) relax();
+    return true;
+  }
+
+ private:
+  // A ticket is a region's number and its participants in one word, so that a worker that has no part in a region never
+  // reads region_, which the next caller may be writing by then.
+  static constexpr int kParticipantBits = 16;
+  static int participants_of(uint64_t ticket) { return static_cast<int>(ticket & ((1u << kParticipantBits) - 1)); }
+  void publish(int participants) {
+    const uint64_t number = (ticket_.load(std::memory_order_relaxed) >> kParticipantBits) + 1;
+    ticket_.store((number << kParticipantBits) | static_cast<uint64_t>(participants), std::memory_order_release);
+  }
+
+  void grow(int workers) {
+    while (static_cast<int>(threads_.size()) < workers) {
+      const int participant = static_cast<int>(threads_.size()) + 1;
+      const uint64_t seen = ticket_.load(std::memory_order_relaxed);
+      threads_.emplace_back([this, participant, seen] { work(participant, seen); });
+    }
+  }
+
+  void work(int participant, uint64_t seen) {
+    while (true) {
+      wait_for_work(seen);
+      seen = ticket_.load(std::memory_order_acquire);
+      if (stopping_) return;
+      if (participant >= participants_of(seen)) continue;
+      region_.run(participant);
+      pending_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  void wait_for_work(uint64_t seen) {
+    const auto limit = std::chrono::steady_clock::now() + kSpinTime;
+    do {
+      for (int i = 0; i < 64; ++i) {
+        if (ticket_.load(std::memory_order_acquire) != seen) return;
+        relax();
+      }
+    } while (std::chrono::steady_clock::now() < limit);
+    std::unique_lock lock(sleep_mutex_);
+    sleepers_.fetch_add(1, std::memory_order_acq_rel);
+    wake_.wait(lock, [&] { return ticket_.load(std::memory_order_acquire) != seen; });
+    sleepers_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+
+  std::mutex owner_mutex_;  // held by the caller whose region runs
+  std::vector<std::thread> threads_;
+  Region region_;
+  std::atomic<uint64_t> ticket_{0};
+  std::atomic<int> pending_{0};
+  std::mutex sleep_mutex_;
+  std::condition_variable wake_;
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stopping_{false};
+};
+
+Pool& pool() {
+  static Pool instance;
+  return instance;
+}
+
+}  // namespace
+
+int resolve_threads(int requested) {
+  if (requested > 0) return std::min(requested, kMaxThreads);
+  static const int cores = [] {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return std::clamp(CPU_COUNT(&set), 1, kMaxThreads);
+    return 1;
+  }();
+  return cores;
+}
+
+void detail::run_region(int64_t count, int threads, RangeBody body, void* context) {
+  if (count <= 0) return;
+  Region region;
+  region.count = count;
+  region.participants = static_cast<int>(std::min<int64_t>(resolve_threads(threads), count));
+  region.body = body;
+  region.context = context;
+  if (region.participants > 1 && pool().try_run(region)) return;
+  region.participants = 1;
+  region.run(0);
+}
+
+}  // namespace silt

@@ -1,0 +1,48 @@
+// What a test of an operator walks: every built kernel with a device of its kind at hand.
+#pragma once
+
+#include <cctype>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "silt/choose.hpp"
+#include "silt/device.hpp"
+
+namespace silt {
+
+struct KernelHere {
+  std::string kernel;
+  Device device;
+};
+
+inline std::vector<KernelHere> kernels_here(std::string_view op) {
+  std::vector<KernelHere> all;
+  for (const KernelInfo& info : kernels(op)) {
+    const Device device{info.device, 0};
+    DeviceFacts facts;
+    if (info.built && device_facts(device, &facts).ok()) all.push_back({std::string(info.name), device});
+  }
+  return all;
+}
+
+/// How often `kernel` of `op` has run: the proof that the named one did.
+inline uint64_t runs_of(std::string_view op, std::string_view kernel) {
+  for (const KernelInfo& info : kernels(op)) {
+    if (info.name == kernel) return info.runs;
+  }
+  return 0;
+}
+
+/// A test name: kernel and problem line with everything but letters and digits as '_', without the operator's name.
+inline std::string test_name(std::string_view kernel, std::string_view line) {
+  std::string name(kernel);
+  const size_t space = line.find(' ');
+  if (space != std::string_view::npos) name += line.substr(space);
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+}  // namespace silt
