@@ -43,18 +43,19 @@ class Series {
 /// The eager form of the same: all launches issued from the host between two events.
 Status sample_eager(Device device, int64_t launches, LaunchSeries launch, double* us);
 
-// Ceilings. `pdl` sets the launch attribute; the kernels wait and trigger as the operators do.
+// Ceilings. With Pdl::wait or Pdl::late they wait and trigger as the operators do.
 
 /// An empty kernel of `ctas` blocks of 128 threads.
-Status launch_empty(int ctas, Pdl pdl, void* stream);
-Status launch_copy(void* target, const void* source, size_t bytes, void* stream);
-Status launch_read(const void* source, size_t bytes, void* stream);
+Status launch_empty(int ctas, Device device, const Launch& launch);
+Status launch_copy(void* target, const void* source, size_t bytes, Device device, const Launch& launch);
+Status launch_read(const void* source, size_t bytes, Device device, const Launch& launch);
 
 /// The bytes of attn_res: every row of a token read, the prefix and the output row (and a bank slot) written.
 struct RowMover {
   void* prefix = nullptr;
   const void* delta = nullptr;  ///< null where absent
   const void* bank = nullptr;
+  char* slot = nullptr;  ///< of token 0, where a bank slot is written; its tokens are bank_token_stride apart
   void* output = nullptr;
   int64_t prefix_stride = 0;  ///< strides in bytes
   int64_t delta_stride = 0;
@@ -64,24 +65,25 @@ struct RowMover {
   int64_t tokens = 0;
   int64_t row_bytes = 0;  ///< a multiple of 16
   int rows = 0;           ///< bank rows read, 0..kMaxMoverRows
-  int write = -1;         ///< bank slot written, or -1
 };
 constexpr int kMaxMoverRows = 8;
 constexpr int kRowMovers = 4;
 std::string row_mover_name(int variant);
 /// Pdl::late loads the bank rows before the dependency wait.
-Status launch_row_mover(const RowMover& mover, int variant, Pdl pdl, void* stream);
+Status launch_row_mover(const RowMover& mover, int variant, Device device, const Launch& launch);
 
 /// The bytes of a recurrent state: the slots of `indices` loaded and stored in place. Loads before the dependency wait.
 struct SlotMover {
   void* state = nullptr;
   const int32_t* indices = nullptr;
   int64_t slot_stride = 0;   ///< bytes
-  int64_t slot_payload = 0;  ///< bytes moved per slot, a multiple of 64 KiB
+  int64_t slot_payload = 0;  ///< bytes moved per slot, a multiple of slot_mover_piece
   int64_t rows = 0;
 };
 constexpr int kSlotMovers = 6;
 std::string slot_mover_name(int variant);
-Status launch_slot_mover(const SlotMover& mover, int variant, Pdl pdl, void* stream);
+/// Bytes that one block of this variant moves.
+int64_t slot_mover_piece(int variant);
+Status launch_slot_mover(const SlotMover& mover, int variant, Device device, const Launch& launch);
 
 }  // namespace silt::bench::gpu

@@ -127,14 +127,17 @@ Status verify_kernels(const Cell& cell, Subject& subject, VerifiedRows* rows) {
 }
 
 /// The rows of the plan in its order.
-Status add_rows(const Plan& plan, const DeviceFacts& facts, Subject& subject, int64_t sets, Field& field) {
+Status add_rows(const Plan& plan, Device device, const DeviceFacts& facts, Subject& subject, int64_t sets,
+                Field& field) {
   const std::vector<Mover> movers = subject.movers(DeviceKind::cuda);
   for (const Plan::Row& row : plan.rows) {
     LaunchSet launch;
     if (row.is_kernel) {
       launch = [&subject, kernel = row.kernel](int64_t set, const Launch& l) { return subject.launch(kernel, set, l); };
     } else if (row.kernel == kFloor) {
-      launch = [ctas = facts.processors](int64_t, const Launch& l) { return gpu::launch_empty(ctas, l.pdl, l.stream); };
+      launch = [ctas = facts.processors, device](int64_t, const Launch& l) {
+        return gpu::launch_empty(ctas, device, l);
+      };
     } else {
       launch = std::find_if(movers.begin(), movers.end(), [&](const Mover& m) { return m.name == row.kernel; })->launch;
     }
@@ -155,7 +158,7 @@ Status detail::measure_gpu(const Cell& cell, const Settings& settings, Subject& 
   SILT_TRY(verify_kernels(cell, subject, &verified));
   const Plan rows = plan(cell, subject);
   Field field(cell.device, settings);
-  SILT_TRY(add_rows(rows, facts, subject, sets, field));
+  SILT_TRY(add_rows(rows, cell.device, facts, subject, sets, field));
   SILT_TRY(field.run(progress));
 
   std::vector<std::string> movers;
@@ -193,10 +196,10 @@ Status measure_device_ceilings(Device device, Settings* settings) {
   SILT_TRY(gpu::fill_uniform(device, memory.data(), DType::f32, kPieces * kPiece / 4, -1, 1, 9));
   Field field(device, *settings);
   SILT_TRY(field.add("copy", Mode::graph, kPieces / 2, [&](int64_t i, const Launch& l) {
-    return gpu::launch_copy(memory.data() + (kPieces / 2 + i) * kPiece, memory.data() + i * kPiece, kPiece, l.stream);
+    return gpu::launch_copy(memory.data() + (kPieces / 2 + i) * kPiece, memory.data() + i * kPiece, kPiece, device, l);
   }));
   SILT_TRY(field.add("read", Mode::graph, kPieces, [&](int64_t i, const Launch& l) {
-    return gpu::launch_read(memory.data() + i * kPiece, kPiece, l.stream);
+    return gpu::launch_read(memory.data() + i * kPiece, kPiece, device, l);
   }));
   SILT_TRY(field.run([](double) {}));
   const auto gbs = [&](const char* name, double bytes) { return bytes / field.fastest(Mode::graph, {name}) * 1e-3; };

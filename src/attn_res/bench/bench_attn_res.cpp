@@ -247,6 +247,7 @@ gpu::RowMover AttnResSubject::gpu_mover(int64_t set) const {
   m.prefix = arena_.at(prefix_, set);
   if (p_.delta) m.delta = arena_.at(delta_, set);
   m.bank = arena_.at(blocks_, set);
+  if (p_.write >= 0) m.slot = reinterpret_cast<char*>(arena_.at(blocks_, set) + bytes(p_.write * p_.block_slot_stride));
   m.output = arena_.at(output_, set);
   m.prefix_stride = bytes(p_.prefix_stride);
   m.delta_stride = bytes(p_.delta_stride);
@@ -256,7 +257,6 @@ gpu::RowMover AttnResSubject::gpu_mover(int64_t set) const {
   m.tokens = p_.t;
   m.row_bytes = bytes(p_.d);
   m.rows = static_cast<int>(p_.n);
-  m.write = static_cast<int>(p_.write);
   return m;
 }
 
@@ -272,7 +272,7 @@ std::vector<Mover> AttnResSubject::movers(DeviceKind device) {
     if (p_.n > gpu::kMaxMoverRows) return movers;
     for (int variant = 0; variant < gpu::kRowMovers; ++variant) {
       movers.push_back({gpu::row_mover_name(variant), [this, variant](int64_t set, const Launch& launch) {
-                          return gpu::launch_row_mover(gpu_mover(set), variant, launch.pdl, launch.stream);
+                          return gpu::launch_row_mover(gpu_mover(set), variant, arena_.device(), launch);
                         }});
     }
     return movers;
