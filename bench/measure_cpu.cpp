@@ -115,7 +115,7 @@ void add_ceilings(Field& field, const Settings& settings, CeilingMemory& memory,
 }
 
 /// One row of the plan from what the field measured.
-Result make_result(const Cell& cell, Mode mode, const Field& field, size_t i, double ceiling_bytes, double bytes) {
+Result make_result(const Cell& cell, Mode mode, const Field& field, size_t i) {
   const Contestant& contestant = field.contestants()[i];
   Result result;
   result.op = cell.op;
@@ -124,8 +124,6 @@ Result make_result(const Cell& cell, Mode mode, const Field& field, size_t i, do
   result.mode = mode;
   result.samples_us = contestant.samples_us;
   result.us = percentiles(contestant.samples_us);
-  const bool ceiling = result.kernel.starts_with("ceiling_");
-  result.bytes = ceiling ? ceiling_bytes : result.kernel == kFloor ? 0 : bytes;
   result.sets = field.sets(i);
   result.launches = field.launches(i);
   return result;
@@ -145,8 +143,10 @@ Status measure_mode(const Cell& cell, Mode mode, const Settings& settings, Subje
     field.add(kernel, sets, [&subject, kernel, launch](int64_t set) { return subject.launch(kernel, set, launch); });
   }
   std::vector<std::string> movers;
+  std::map<std::string, double> own_bytes;  // of what is no kernel
   for (const Mover& mover : subject.movers(DeviceKind::cpu)) {
     movers.push_back(mover.name);
+    own_bytes[mover.name] = mover.bytes;
     field.add(mover.name, sets, [mover, launch](int64_t set) { return mover.launch(set, launch); });
   }
   CeilingMemory memory(subject.bytes(),
@@ -156,9 +156,14 @@ Status measure_mode(const Cell& cell, Mode mode, const Settings& settings, Subje
 
   const auto bytes = static_cast<double>(subject.bytes());
   const auto ceiling_bytes = static_cast<double>(memory.bytes());
+  for (const std::string_view ceiling : {kCopy, kCopyNt, kInPlace, kRead}) {
+    own_bytes[std::string(ceiling)] = ceiling_bytes;
+  }
   for (size_t i = 0; i < field.contestants().size(); ++i) {
-    Result result = make_result(cell, mode, field, i, ceiling_bytes, bytes);
+    Result result = make_result(cell, mode, field, i);
+    result.bytes = own_bytes[result.kernel];
     if (i < cell.kernels.size()) {
+      result.bytes = bytes;
       result.flops = static_cast<double>(subject.flops());
       result.verified = verified[result.kernel];
       result.floor_us = field.p(kFloor, 0.5);

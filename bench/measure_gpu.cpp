@@ -162,7 +162,11 @@ Status detail::measure_gpu(const Cell& cell, const Settings& settings, Subject& 
   SILT_TRY(field.run(progress));
 
   std::vector<std::string> movers;
-  for (const Mover& mover : subject.movers(DeviceKind::cuda)) movers.push_back(mover.name);
+  std::map<std::string, double> own_bytes;  // of what is no kernel
+  for (const Mover& mover : subject.movers(DeviceKind::cuda)) {
+    movers.push_back(mover.name);
+    own_bytes[mover.name] = mover.bytes;
+  }
   for (size_t i = 0; i < field.size(); ++i) {
     Result result;
     result.op = cell.op;
@@ -173,8 +177,9 @@ Status detail::measure_gpu(const Cell& cell, const Settings& settings, Subject& 
     result.us = percentiles(result.samples_us);
     result.sets = field.series(i).sets;
     result.launches = field.series(i).launches;
-    if (result.kernel != kFloor) result.bytes = static_cast<double>(subject.bytes());
+    result.bytes = own_bytes[result.kernel];
     if (rows.rows[i].is_kernel) {
+      result.bytes = static_cast<double>(subject.bytes());
       result.flops = static_cast<double>(subject.flops());
       result.verified = verified[{result.kernel, result.mode}];
       result.floor_us = field.fastest(result.mode, {std::string(kFloor)});

@@ -2,11 +2,12 @@
 #include "attn_res/bench/bench_attn_res.hpp"
 #include "bench/subject.hpp"
 #include "core/status.hpp"
+#include "kda/decode/bench/bench_kda_decode.hpp"
 
 namespace silt::bench {
 
 const std::vector<Room>& rooms() {
-  static const std::vector<Room> all = {attn_res_room()};
+  static const std::vector<Room> all = {attn_res_room(), kda_decode_room()};
   return all;
 }
 

@@ -22,6 +22,7 @@ namespace silt::bench {
 /// A way to move the operator's bytes. The fastest one of a group is its probe.
 struct Mover {
   std::string name;
+  double bytes = 0;  ///< that it moves itself: a state's mover leaves the small tensors out
   std::function<Status(int64_t set, const Launch& launch)> launch;
 };
 
