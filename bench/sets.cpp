@@ -33,6 +33,20 @@ std::vector<SetEntry> cpu_goals() {
   return entries;
 }
 
+/// Enough sizes for a curve.
+std::vector<SetEntry> cpu_sweep() {
+  std::vector<SetEntry> entries;
+  for (const int n : {8, 4, 1, 0}) {
+    for (const int t : {1, 4, 16, 64, 256, 1024, 4096}) entries.push_back({attn_res(t, n), {Mode::cpu}});
+  }
+  for (const bool bf16_state : {false, true}) {
+    for (const int b : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
+      entries.push_back({kda_decode(b, kHeadsOfRank, bf16_state), {Mode::cpu}});
+    }
+  }
+  return entries;
+}
+
 std::vector<SetEntry> h200_attn() {
   std::vector<SetEntry> entries;
   for (const int n : {8, 4, 1, 0}) {
@@ -65,6 +79,7 @@ std::vector<SetEntry> h200_kda(const std::vector<std::pair<int, std::vector<int>
 const std::vector<NamedSet>& named_sets() {
   static const std::vector<NamedSet> all = {
       {"cpu-goals", "the CPU figures of docs/measuring.md", DeviceKind::cpu, true, cpu_goals()},
+      {"cpu-sweep", "attn_res and kda_decode over their sizes, for the plots", DeviceKind::cpu, true, cpu_sweep()},
       {"h200-attn", "attn_res: every goal cell of one H200", DeviceKind::cuda, false, h200_attn()},
       {"h200-kda", "kda_decode: every goal cell of one H200 (12 and 96 heads)", DeviceKind::cuda, false,
        h200_kda({{12, {1, 4, 8, 16, 32, 64, 128, 256, 1024}}, {96, {64, 128, 256}}})},
