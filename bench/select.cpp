@@ -88,6 +88,13 @@ Status gather(const Selection& selection, std::vector<Wanted>* all) {
     if (!selection.device.empty()) SILT_TRY(parse_device(selection.device, &device));
     all->push_back({line, {}, device, true});
   }
+  if (all->empty() && selection.list_only) {  // everything there is
+    for (const NamedSet& set : named_sets()) {
+      for (const SetEntry& entry : set.entries) {
+        all->push_back({entry.line, entry.modes, {set.device, 0}, set.every_kernel});
+      }
+    }
+  }
   if (all->empty()) return invalid("nothing to measure: needs --set NAME or --problem LINE");
   for (Wanted& wanted : *all) {
     SILT_TRY(narrow_modes(selection, &wanted));
@@ -107,7 +114,7 @@ Status facts_for(const Selection& selection, Device device, DeviceFacts* facts) 
 
 /// Names that may be meant for a cell, before predicates are asked.
 Status candidates(const Selection& selection, const Wanted& wanted, std::string_view op, const DeviceFacts& facts,
-                  std::vector<std::string>* names) {
+                  std::vector<std::string>* names, std::vector<Refusal>* refusals) {
   const Room* room = nullptr;
   SILT_TRY(find_room(op, &room));
   std::vector<std::string> known;
@@ -120,7 +127,9 @@ Status candidates(const Selection& selection, const Wanted& wanted, std::string_
   std::string chosen;
   if (contains(selection.kernels, "auto") || (selection.kernels.empty() && !wanted.every_kernel)) {
     Explanation explanation;
-    SILT_TRY(explain(wanted.line, facts, {}, &explanation));
+    const Status status = explain(wanted.line, facts, {}, &explanation);
+    if (status.code() == StatusCode::unsupported) refusals->push_back({wanted.line, "auto", status.message()});
+    if (!status.ok() && status.code() != StatusCode::unsupported) return status;
     chosen = explanation.kernel;
   }
   for (const std::string& name : known) {
@@ -162,7 +171,7 @@ Status make_cell(const Selection& selection, const Wanted& wanted, const std::re
   DeviceFacts facts;
   SILT_TRY(facts_for(selection, wanted.device, &facts));
   std::vector<std::string> names;
-  SILT_TRY(candidates(selection, wanted, line.op, facts, &names));
+  SILT_TRY(candidates(selection, wanted, line.op, facts, &names, &selected->refusals));
 
   // Modes are filtered one by one, so a cell is cut into one per mode where the filter tells them apart.
   std::vector<Cell> cells;

@@ -53,10 +53,14 @@ std::vector<SetEntry> h200_attn() {
     std::vector<int> tokens = {1, 4, 16, 64, 256, 1024, 4096, 8192};
     if (n == 8) tokens.insert(tokens.begin() + 4, {132, 133});
     for (const int t : tokens) {
-      entries.push_back({attn_res(t, n), {Mode::graph, Mode::graph_nopdl, Mode::eager}});
+      const std::string line = attn_res(t, n);
+      if (n == 0) {
+        entries.push_back({line, {Mode::graph, Mode::graph_late, Mode::graph_nopdl, Mode::eager}});
+        continue;
+      }
+      entries.push_back({line, {Mode::graph, Mode::graph_nopdl, Mode::eager}});
       // The inputs of a rotation are written by nobody but their own launch, so every bank row is stable.
-      const std::string stable = n == 0 ? "" : fmt::format(" stable={}", n);
-      entries.push_back({attn_res(t, n) + stable, {Mode::graph_late}});
+      entries.push_back({fmt::format("{} stable={}", line, n), {Mode::graph_late}});
     }
   }
   return entries;

@@ -130,9 +130,14 @@ class Compare(unittest.TestCase):
         self.assertIn("faster", compare.table(compare.ratios(same, slow), 5)[0][1])
 
     def test_one_disturbed_round_is_no_verdict(self):
-        self.assertEqual(compare.verdict([0.8, 0.9, 1.02], 5), "same")
-        self.assertEqual(compare.verdict([0.8, 0.9, 0.94], 5), "slower")
-        self.assertEqual(compare.verdict([0.97, 0.98, 0.99], 5), "same")
+        def verdict(p50, p20):
+            return compare.verdict({"p50": p50, "p20": p20}, 5)
+
+        self.assertEqual(verdict([0.8, 0.9, 1.02], [0.9, 0.9, 0.9]), "same")
+        self.assertEqual(verdict([0.8, 0.9, 0.94], [0.9, 0.9, 0.9]), "slower")
+        self.assertEqual(verdict([0.8, 0.9, 0.94], [0.99, 0.99, 0.99]), "same")  # only the median: a disturbance
+        self.assertEqual(verdict([0.97, 0.98, 0.99], [0.97, 0.98, 0.99]), "same")
+        self.assertEqual(verdict([1.1, 1.2, 1.3], [1.1, 1.1, 1.1]), "faster")
 
     def test_nothing_in_common_is_an_error(self):
         with self.assertRaisesRegex(results.BadResults, "no row in common"):
