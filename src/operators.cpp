@@ -3,7 +3,9 @@
 
 #include "attn_res/cases.hpp"
 #include "dispatch/operator.hpp"
+#include "kda/conv_update/cases.hpp"
 #include "kda/decode/cases.hpp"
+#include "kda/gated_norm/cases.hpp"
 
 namespace silt {
 
@@ -11,6 +13,8 @@ std::span<const Operator> all_operators() {
   static const std::array operators = {
       attn_res_operator(),
       kda_decode_operator(),
+      causal_conv1d_update_operator(),
+      rms_norm_gated_operator(),
   };
   return operators;
 }

@@ -108,15 +108,8 @@ Status KdaDecodeProblem::parse(const ProblemLine& line, KdaDecodeProblem* proble
   problem->fields(parser);
   const KdaDecodeProblem& p = *problem;
   parser.demand(p.b >= 0 && p.h >= 1, fmt::format("{}: b, h: has {}, {}, needs b >= 0, h >= 1", kOp, p.b, p.h));
-  parser.demand(p.null_slot == 0 || p.null_slot == -1,
-                fmt::format("{}: null: has {}, needs 0 or -1", kOp, p.null_slot));
-  parser.demand(
-      p.gate == kda::Gate::softplus ? p.lower_bound == 0 : p.lower_bound >= -5 && p.lower_bound < 0,
-      fmt::format("{}: lower_bound: has {}, needs [-5, 0) with gate=safe, 0 with gate=softplus", kOp, p.lower_bound));
-  parser.demand(p.padded >= 0 && p.padded <= p.b, fmt::format("{}: padded: has {}, needs 0..{}", kOp, p.padded, p.b));
-  const int64_t least = p.b - p.padded + (p.null_slot == 0 ? 1 : 0);
-  parser.demand(p.slots >= least, fmt::format("{}: slots: has {}, needs at least {} (live rows{})", kOp, p.slots, least,
-                                              p.null_slot == 0 ? " and the null slot" : ""));
+  kda::demand_pool(parser, kOp, p.b, p.padded, p.null_slot, p.slots);
+  kda::demand_gate(parser, kOp, p.gate, p.lower_bound);
   parser.demand(p.x_stride >= 0 && p.gate_stride >= 0 && p.beta_stride >= 0 && p.output_gate_stride >= 0,
                 fmt::format("{}: strides: have x {}, gate {}, beta {}, output_gate {}, need at least 0", kOp,
                             p.x_stride, p.gate_stride, p.beta_stride, p.output_gate_stride));
@@ -124,10 +117,7 @@ Status KdaDecodeProblem::parse(const ProblemLine& line, KdaDecodeProblem* proble
       p.output_stride >= p.p() && p.conv_slot_stride >= 9 * p.p() && p.state_slot_stride >= p.p() * kda::kDim,
       fmt::format("{}: strides: have output {}, conv_slot {}, state_slot {}, need at least {}, {}, {}", kOp,
                   p.output_stride, p.conv_slot_stride, p.state_slot_stride, p.p(), 9 * p.p(), p.p() * kda::kDim));
-  const int64_t least_align = static_cast<int64_t>(size_of(p.dtype));
-  parser.demand(
-      (p.align == 2 || p.align == 4 || p.align == 8 || p.align == 16) && p.align >= least_align,
-      fmt::format("{}: align: has {}, needs 2, 4, 8 or 16 and at least an activation ({})", kOp, p.align, least_align));
+  kda::demand_align(parser, kOp, p.align, size_of(p.dtype));
   return parser.finish();
 }
 
