@@ -364,7 +364,9 @@ TEST_F(Cuda, AHundredRunsOnABusyGpu) {
     ASSERT_TRUE(c.upload(kGpu).ok());
     std::vector<std::byte> first;
     for (int run = 0; run < 100; ++run) {
-      if (run % 10 == 0) ASSERT_EQ(test::keep_busy(load.data(), load.bytes(), 20000, other), cudaSuccess);
+      if (run % 10 == 0) {
+        ASSERT_EQ(test::keep_busy(load.data(), load.bytes(), 20000, other), cudaSuccess);
+      }
       ASSERT_TRUE(attn_res(c.args(), launch(kernel, kOrders[run % 3])).ok());
       ASSERT_TRUE(synchronize(kGpu, stream_).ok());
       ASSERT_TRUE(c.download().ok());
