@@ -47,6 +47,10 @@ bool parse_number(std::string_view text, float* number) {
 
 void LinePrinter::size(std::string_view key, int64_t value) { text_ += fmt::format(" {}={}", key, value); }
 
+void LinePrinter::product(std::string_view key, int64_t count, int64_t each) {
+  text_ += fmt::format(" {}={}x{}", key, count, each);
+}
+
 void LinePrinter::real(std::string_view key, float value, float standard) {
   if (value != standard) text_ += fmt::format(" {}={}", key, value);
 }
@@ -74,6 +78,17 @@ bool LineParser::number(std::string_view key, int64_t& value) {
 
 void LineParser::size(std::string_view key, int64_t& value) {
   if (!number(key, value)) complain(fmt::format("{}: {}: missing, needs a number", line_.op, key));
+  note(key);
+}
+
+void LineParser::product(std::string_view key, int64_t& count, int64_t& each) {
+  const std::string* text = find(key);
+  const size_t cross = text == nullptr ? std::string::npos : text->find('x');
+  if (cross == std::string::npos || !parse_number(std::string_view(*text).substr(0, cross), &count) ||
+      !parse_number(std::string_view(*text).substr(cross + 1), &each)) {
+    complain(fmt::format("{}: {}: has \"{}\", needs two whole numbers, as in 8x1024", line_.op, key,
+                         text == nullptr ? "" : *text));
+  }
   note(key);
 }
 

@@ -2,6 +2,7 @@
 //
 // A problem struct lists its fields once, in `template <class V> void fields(V& visit)`, in declaration order:
 //   visit.size("t", t);                            always printed, required when parsed
+//   visit.product("seqs", n, length);              two sizes, "8x1024"
 //   visit.value("align", align, 16);               printed where it differs from the default
 //   visit.choice("state", state, DType::f32, {...})
 // LinePrinter and LineParser are the two visitors, so that what is printed parses back. (No fmt in this header: problem
@@ -42,6 +43,7 @@ class LinePrinter {
   explicit LinePrinter(std::string_view op) : text_(op) {}
 
   void size(std::string_view key, int64_t value);
+  void product(std::string_view key, int64_t count, int64_t each);
   void value(std::string_view key, int64_t value, int64_t standard) {
     if (value != standard) size(key, value);
   }
@@ -68,6 +70,7 @@ class LineParser {
   explicit LineParser(const ProblemLine& line) : line_(line), used_(line.fields.size(), false) {}
 
   void size(std::string_view key, int64_t& value);
+  void product(std::string_view key, int64_t& count, int64_t& each);
   void value(std::string_view key, int64_t& value, int64_t standard);
   void real(std::string_view key, float& value, float standard);
   void flag(std::string_view key, bool& value, bool standard);
