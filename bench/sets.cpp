@@ -97,7 +97,18 @@ const std::vector<NamedSet>& named_sets() {
         {"attn_res t=70 n=0 d=512 norm=0 delta=0", {Mode::cpu}},
         {"attn_res t=2 n=1 d=288 write=1 dtype=f32", {Mode::cpu}},
         {"kda_decode b=3 h=2", {Mode::cpu, Mode::cpu_warm}},
-        {"kda_decode b=2 h=3 state=bf16 gate=softplus layout=ds bias=1 norm=0", {Mode::cpu}}}},
+        {"kda_decode b=2 h=3 state=bf16 gate=softplus layout=ds bias=1 norm=0", {Mode::cpu}},
+        {"causal_conv1d_update b=3 c=768", {Mode::cpu}},
+        {"kda_recurrence seqs=2x3 h=2", {Mode::cpu}},
+        {"rms_norm_gated t=5 h=2", {Mode::cpu}}}},
+      {"cpu-chain",
+       "the operators of the KDA chain on their own",
+       DeviceKind::cpu,
+       true,
+       {{"causal_conv1d_update b=64 c=4608", {Mode::cpu}},
+        {"kda_recurrence seqs=64x1 h=12", {Mode::cpu}},
+        {"kda_recurrence seqs=4x16 h=12", {Mode::cpu}},
+        {"rms_norm_gated t=64 h=12", {Mode::cpu}}}},
   };
   return all;
 }
