@@ -2,6 +2,7 @@
 // listed.
 #include <array>
 
+#include "kda/decode/cpu/cpu_plain_rows.hpp"
 #include "kda/decode/cpu/cpu_reference.hpp"
 #include "kda/decode/list.hpp"
 
@@ -9,6 +10,8 @@ namespace silt {
 namespace {
 
 constexpr std::array kKernels = {
+    KdaDecodeKernel{"cpu_plain_rows", DeviceKind::cpu, KernelClass::portable, kda_decode_cpu_plain_rows::accepts,
+                    kda_decode_cpu_plain_rows::launch},
     KdaDecodeKernel{"cpu_reference", DeviceKind::cpu, KernelClass::reference, kda_decode_cpu_reference::accepts,
                     kda_decode_cpu_reference::launch},
 };
