@@ -4,6 +4,7 @@
 #include "attn_res/cases.hpp"
 #include "dispatch/operator.hpp"
 #include "kda/decode/cases.hpp"
+#include "kda/gated_norm/cases.hpp"
 
 namespace silt {
 
@@ -11,6 +12,7 @@ std::span<const Operator> all_operators() {
   static const std::array operators = {
       attn_res_operator(),
       kda_decode_operator(),
+      rms_norm_gated_operator(),
   };
   return operators;
 }

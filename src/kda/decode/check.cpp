@@ -124,10 +124,7 @@ Status KdaDecodeProblem::parse(const ProblemLine& line, KdaDecodeProblem* proble
       p.output_stride >= p.p() && p.conv_slot_stride >= 9 * p.p() && p.state_slot_stride >= p.p() * kda::kDim,
       fmt::format("{}: strides: have output {}, conv_slot {}, state_slot {}, need at least {}, {}, {}", kOp,
                   p.output_stride, p.conv_slot_stride, p.state_slot_stride, p.p(), 9 * p.p(), p.p() * kda::kDim));
-  const int64_t least_align = static_cast<int64_t>(size_of(p.dtype));
-  parser.demand(
-      (p.align == 2 || p.align == 4 || p.align == 8 || p.align == 16) && p.align >= least_align,
-      fmt::format("{}: align: has {}, needs 2, 4, 8 or 16 and at least an activation ({})", kOp, p.align, least_align));
+  kda::demand_align(parser, kOp, p.align, size_of(p.dtype));
   return parser.finish();
 }
 

@@ -79,6 +79,26 @@ Verdict expect_untouched(std::string_view name, const std::vector<std::byte>& go
   return verdict;
 }
 
+Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::vector<std::byte>& before, int64_t rows,
+                         int64_t row_stride, int64_t elements) {
+  const auto origin = static_cast<size_t>(tensor.host<std::byte>() - tensor.bytes().data());
+  const size_t element = size_of(tensor.dtype());
+  Ranges written;
+  for (int64_t row = 0; row < rows; ++row) {
+    written.emplace_back(origin + static_cast<size_t>(row * row_stride) * element,
+                         static_cast<size_t>(elements) * element);
+  }
+  return expect_untouched(name, tensor.bytes(), before, std::move(written));
+}
+
+Verdict expect_zero_head(std::string_view name, DType dtype, const void* data, int64_t offset) {
+  Verdict verdict;
+  for (const float value : load_head<float>(data, dtype, offset)) {
+    if (!(value == 0)) verdict.fail(fmt::format("{}: has {}, needs 0: padding", name, value));
+  }
+  return verdict;
+}
+
 Verdict expect_state(std::string_view name, DType dtype, const void* got, const std::vector<double>& want,
                      const HeadBound& bound) {
   const auto value = [&](int64_t i) {

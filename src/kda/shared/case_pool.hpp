@@ -35,6 +35,11 @@ using Ranges = std::vector<std::pair<size_t, size_t>>;
 Verdict expect_untouched(std::string_view name, const std::vector<std::byte>& got, const std::vector<std::byte>& before,
                          Ranges written);
 
+/// Of a written [rows, ...] tensor, only the rows themselves have changed since `before`: `elements` each, row_stride
+/// apart.
+Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::vector<std::byte>& before, int64_t rows,
+                         int64_t row_stride, int64_t elements);
+
 /// A head's state: fp32 rows within 1e-5 of their norm, or within the derived bound where cancellation makes that
 /// larger; bf16 elements within one ulp of the rounded exact value, plus the derived bound.
 Verdict expect_state(std::string_view name, DType dtype, const void* got, const std::vector<double>& want,
@@ -43,6 +48,9 @@ Verdict expect_state(std::string_view name, DType dtype, const void* got, const 
 /// A head's output row; `slack` as returned by HeadBound and norm_error.
 Verdict expect_head(std::string_view name, DType dtype, FunctionRef<float(int64_t)> got,
                     const HeadVector<double>& exact, const HeadVector<double>& slack);
+
+/// 128 zeros: the output of a padding row.
+Verdict expect_zero_head(std::string_view name, DType dtype, const void* data, int64_t offset);
 
 /// The history of a head equals the window, bit for bit.
 template <class Act>

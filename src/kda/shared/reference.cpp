@@ -104,6 +104,24 @@ HeadVector<Real> gated_norm(const HeadVector<Real>& x, const HeadVector<Real>& g
 }
 
 template <class Real, class Act>
+void reference_step(const HeadWeights& weights, const Act* raw_gate, const Act* raw_beta, Real* state,
+                    TokenResult<Real>* result) {
+  StepInputs<Real>& in = result->step;
+  in.q = result->z[0];
+  in.k = result->z[1];
+  in.v = result->z[2];
+  normalise(in.q, 1 / std::sqrt(static_cast<Real>(kDim)));
+  normalise(in.k, Real{1});
+  for (int64_t c = 0; c < kDim; ++c) {
+    const float raw = to_float(raw_gate[c]);
+    result->raw_gate[index(c)] = static_cast<Real>(raw);
+    in.decay[index(c)] = decay_of<Real>(weights.gate, weights.lower_bound, weights.A_log, weights.dt_bias[c], raw);
+  }
+  in.beta = sigmoid(static_cast<Real>(to_float(*raw_beta)));
+  delta_rule(in, state, &result->o);
+}
+
+template <class Real, class Act>
 void reference_token(const HeadWeights& weights, const HeadToken<Act>& token, Window<Act>* window, Real* state,
                      TokenResult<Real>* result) {
   for (int64_t part = 0; part < kParts; ++part) {
@@ -127,20 +145,7 @@ void reference_token(const HeadWeights& weights, const HeadToken<Act>& token, Wi
     history[1] = history[2];
     for (int64_t c = 0; c < kDim; ++c) history[2][index(c)] = x[c];
   }
-
-  StepInputs<Real>& in = result->step;
-  in.q = result->z[0];
-  in.k = result->z[1];
-  in.v = result->z[2];
-  normalise(in.q, 1 / std::sqrt(static_cast<Real>(kDim)));
-  normalise(in.k, Real{1});
-  for (int64_t c = 0; c < kDim; ++c) {
-    const float raw = to_float(token.raw_gate[c]);
-    result->raw_gate[index(c)] = static_cast<Real>(raw);
-    in.decay[index(c)] = decay_of<Real>(weights.gate, weights.lower_bound, weights.A_log, weights.dt_bias[c], raw);
-  }
-  in.beta = sigmoid(static_cast<Real>(to_float(*token.raw_beta)));
-  delta_rule(in, state, &result->o);
+  reference_step(weights, token.raw_gate, token.raw_beta, state, result);
 
   result->output = result->o;
   if (weights.norm_weight == nullptr) return;
@@ -149,6 +154,28 @@ void reference_token(const HeadWeights& weights, const HeadToken<Act>& token, Wi
   }
   result->output =
       gated_norm(result->o, result->output_gate, weights.norm_weight, weights.norm_eps, GateActivation::sigmoid);
+}
+
+template <class Real>
+HeadVector<Real> load_head(const void* data, DType dtype, int64_t offset) {
+  HeadVector<Real> head;
+  for (size_t i = 0; i < kN; ++i) {
+    const size_t at = index(offset) + i;
+    head[i] = static_cast<Real>(dtype == DType::bf16 ? to_float(static_cast<const bf16*>(data)[at])
+                                                     : static_cast<const float*>(data)[at]);
+  }
+  return head;
+}
+
+void store_head(const HeadVector<float>& head, void* data, DType dtype, int64_t offset) {
+  for (size_t i = 0; i < kN; ++i) {
+    const size_t at = index(offset) + i;
+    if (dtype == DType::bf16) {
+      static_cast<bf16*>(data)[at] = to_bf16(head[i]);
+    } else {
+      static_cast<float*>(data)[at] = head[i];
+    }
+  }
 }
 
 template <class Real>
@@ -185,9 +212,12 @@ template void store_window(const HistoryView<float>&, const Window<float>&);
   template void delta_rule(const StepInputs<Real>&, Real*, HeadVector<Real>*);                                         \
   template HeadVector<Real> gated_norm(const HeadVector<Real>&, const HeadVector<Real>&, const float*, float,          \
                                        GateActivation);                                                                \
+  template void reference_step(const HeadWeights&, const bf16*, const bf16*, Real*, TokenResult<Real>*);               \
+  template void reference_step(const HeadWeights&, const float*, const float*, Real*, TokenResult<Real>*);             \
   template void reference_token(const HeadWeights&, const HeadToken<bf16>&, Window<bf16>*, Real*, TokenResult<Real>*); \
   template void reference_token(const HeadWeights&, const HeadToken<float>&, Window<float>*, Real*,                    \
                                 TokenResult<Real>*);                                                                   \
+  template HeadVector<Real> load_head(const void*, DType, int64_t);                                                    \
   template void load_state(const void*, DType, std::vector<Real>*)
 SILT_INSTANTIATE(float);
 SILT_INSTANTIATE(double);

@@ -119,10 +119,20 @@ struct TokenResult {
   HeadVector<Real> output{};  ///< o, or normalised and gated; before the last rounding
 };
 
+/// Steps 2 to 5 on result->z: normalise, gate, delta rule on `state`, readout.
+template <class Real, class Act>
+void reference_step(const HeadWeights& weights, const Act* raw_gate, const Act* raw_beta, Real* state,
+                    TokenResult<Real>* result);
+
 /// A whole token: convolution with `window` (which moves on by one step), gate, delta rule on `state`, output norm.
 template <class Real, class Act>
 void reference_token(const HeadWeights& weights, const HeadToken<Act>& token, Window<Act>* window, Real* state,
                      TokenResult<Real>* result);
+
+/// 128 elements at an offset, and back with one rounding.
+template <class Real>
+HeadVector<Real> load_head(const void* data, DType dtype, int64_t offset);
+void store_head(const HeadVector<float>& head, void* data, DType dtype, int64_t offset);
 
 /// A stored head state (fp32 or bf16, 128 x 128) as Real, and back with one rounding.
 template <class Real>
