@@ -3,6 +3,7 @@
 
 #include "attn_res/cases.hpp"
 #include "dispatch/operator.hpp"
+#include "kda/conv_update/cases.hpp"
 #include "kda/decode/cases.hpp"
 #include "kda/gated_norm/cases.hpp"
 
@@ -12,6 +13,7 @@ std::span<const Operator> all_operators() {
   static const std::array operators = {
       attn_res_operator(),
       kda_decode_operator(),
+      causal_conv1d_update_operator(),
       rms_norm_gated_operator(),
   };
   return operators;

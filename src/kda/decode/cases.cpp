@@ -179,20 +179,6 @@ Verdict verify_rows(const Sides& sides) {
   return verdict;
 }
 
-/// The slots of live rows, as byte ranges of a pool's allocation.
-kda::Ranges live_slots(const KdaDecodeProblem& p, const KdaDecodeArgs& args, CaseTensor& pool, int64_t stride,
-                       int64_t elements) {
-  const auto origin = static_cast<size_t>(pool.host<std::byte>() - pool.bytes().data());
-  kda::Ranges ranges;
-  for (int64_t row = 0; row < p.b; ++row) {
-    const int64_t slot = kda_decode_index(args, row);
-    if (kda::is_padding(slot, p.null_slot, p.slots)) continue;
-    ranges.emplace_back(origin + static_cast<size_t>(slot * stride) * size_of(pool.dtype()),
-                        static_cast<size_t>(elements) * size_of(pool.dtype()));
-  }
-  return ranges;
-}
-
 }  // namespace
 
 Verdict KdaDecodeCase::verify() {
@@ -201,11 +187,12 @@ Verdict KdaDecodeCase::verify() {
   sides.after.conv_state = conv_state.host_view();
   sides.after.state = state.host_view();
   Verdict verdict = p.dtype == DType::bf16 ? verify_rows<bf16>(sides) : verify_rows<float>(sides);
-  verdict.merge(kda::expect_untouched(
-      "conv_state", conv_state.bytes(), conv_state_before_.bytes(),
-      live_slots(p, sides.before, conv_state, p.conv_slot_stride, kda::kHistory * kda::kParts * p.p())));
-  verdict.merge(kda::expect_untouched("state", state.bytes(), state_before_.bytes(),
-                                      live_slots(p, sides.before, state, p.state_slot_stride, p.p() * kda::kDim)));
+  std::vector<int32_t> indices;
+  for (int64_t row = 0; row < p.b; ++row) indices.push_back(state_indices.get_int(row));
+  verdict.merge(kda::expect_only_live_slots("conv_state", conv_state, conv_state_before_.bytes(), indices, p.null_slot,
+                                            p.conv_slot_stride, kda::kHistory * kda::kParts * p.p()));
+  verdict.merge(kda::expect_only_live_slots("state", state, state_before_.bytes(), indices, p.null_slot,
+                                            p.state_slot_stride, p.p() * kda::kDim));
   verdict.merge(kda::expect_only_rows("output", output, output_before_, p.b, p.output_stride, p.p()));
   return verdict;
 }

@@ -108,15 +108,8 @@ Status KdaDecodeProblem::parse(const ProblemLine& line, KdaDecodeProblem* proble
   problem->fields(parser);
   const KdaDecodeProblem& p = *problem;
   parser.demand(p.b >= 0 && p.h >= 1, fmt::format("{}: b, h: has {}, {}, needs b >= 0, h >= 1", kOp, p.b, p.h));
-  parser.demand(p.null_slot == 0 || p.null_slot == -1,
-                fmt::format("{}: null: has {}, needs 0 or -1", kOp, p.null_slot));
-  parser.demand(
-      p.gate == kda::Gate::softplus ? p.lower_bound == 0 : p.lower_bound >= -5 && p.lower_bound < 0,
-      fmt::format("{}: lower_bound: has {}, needs [-5, 0) with gate=safe, 0 with gate=softplus", kOp, p.lower_bound));
-  parser.demand(p.padded >= 0 && p.padded <= p.b, fmt::format("{}: padded: has {}, needs 0..{}", kOp, p.padded, p.b));
-  const int64_t least = p.b - p.padded + (p.null_slot == 0 ? 1 : 0);
-  parser.demand(p.slots >= least, fmt::format("{}: slots: has {}, needs at least {} (live rows{})", kOp, p.slots, least,
-                                              p.null_slot == 0 ? " and the null slot" : ""));
+  kda::demand_pool(parser, kOp, p.b, p.padded, p.null_slot, p.slots);
+  kda::demand_gate(parser, kOp, p.gate, p.lower_bound);
   parser.demand(p.x_stride >= 0 && p.gate_stride >= 0 && p.beta_stride >= 0 && p.output_gate_stride >= 0,
                 fmt::format("{}: strides: have x {}, gate {}, beta {}, output_gate {}, need at least 0", kOp,
                             p.x_stride, p.gate_stride, p.beta_stride, p.output_gate_stride));

@@ -91,6 +91,20 @@ Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::v
   return expect_untouched(name, tensor.bytes(), before, std::move(written));
 }
 
+Verdict expect_only_live_slots(std::string_view name, CaseTensor& pool, const std::vector<std::byte>& before,
+                               const std::vector<int32_t>& indices, int64_t null_slot, int64_t slot_stride,
+                               int64_t elements) {
+  const auto origin = static_cast<size_t>(pool.host<std::byte>() - pool.bytes().data());
+  const size_t element = size_of(pool.dtype());
+  Ranges written;
+  for (const int64_t slot : indices) {
+    if (is_padding(slot, null_slot, pool.shape()[0])) continue;
+    written.emplace_back(origin + static_cast<size_t>(slot * slot_stride) * element,
+                         static_cast<size_t>(elements) * element);
+  }
+  return expect_untouched(name, pool.bytes(), before, std::move(written));
+}
+
 Verdict expect_zero_head(std::string_view name, DType dtype, const void* data, int64_t offset) {
   Verdict verdict;
   for (const float value : load_head<float>(data, dtype, offset)) {

@@ -40,6 +40,11 @@ Verdict expect_untouched(std::string_view name, const std::vector<std::byte>& go
 Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::vector<std::byte>& before, int64_t rows,
                          int64_t row_stride, int64_t elements);
 
+/// Of a pool, only the slots that `indices` lists as live have changed since `before`: `elements` from their start.
+Verdict expect_only_live_slots(std::string_view name, CaseTensor& pool, const std::vector<std::byte>& before,
+                               const std::vector<int32_t>& indices, int64_t null_slot, int64_t slot_stride,
+                               int64_t elements);
+
 /// A head's state: fp32 rows within 1e-5 of their norm, or within the derived bound where cancellation makes that
 /// larger; bf16 elements within one ulp of the rounded exact value, plus the derived bound.
 Verdict expect_state(std::string_view name, DType dtype, const void* got, const std::vector<double>& want,

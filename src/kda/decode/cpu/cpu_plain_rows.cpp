@@ -19,40 +19,24 @@
 
 #include "core/workers.hpp"
 #include "kda/decode/rows.hpp"
-#include "kda/shared/cpu_steps.hpp"
+#include "kda/shared/cpu_conv.hpp"
 
 namespace silt::kda_decode_cpu_plain_rows {
 namespace {
 
 using kda::kDim;
-using kda::kHistory;
 
 /// One part's convolution; its history moves on by a step.
 template <class Act>
 void convolve_part(const kda::HeadWeights& weights, const kda::HistoryView<Act>& history, int64_t part, const Act* x,
                    kda::cpu::Vector& z) {
-  Act gathered[kHistory][kDim];
+  const kda::cpu::ConvInputs<Act> inputs(history, part, kDim, x, 0, true);
   kda::cpu::Taps<Act> taps;
-  for (int64_t step = 0; step < kHistory; ++step) {
-    taps[step] = gathered[step];
-    if (history.layout == kda::History::sd) {
-      std::copy_n(&history.at(part, step, 0), kDim, gathered[step]);
-    } else {
-      for (int64_t c = 0; c < kDim; ++c) gathered[step][c] = history.at(part, step, c);
-    }
-  }
-  taps[kHistory] = x;
+  inputs.taps(0, taps);
   kda::cpu::convolve(weights.conv_weight + part * kda::kTaps * weights.tap_stride, weights.tap_stride,
                      weights.conv_bias == nullptr ? nullptr : weights.conv_bias + part * weights.tap_stride, taps, kDim,
                      z);
-  for (int64_t step = 0; step < kHistory; ++step) {
-    const Act* next = taps[step + 1];
-    if (history.layout == kda::History::sd) {
-      std::copy_n(next, kDim, &history.at(part, step, 0));
-    } else {
-      for (int64_t c = 0; c < kDim; ++c) history.at(part, step, c) = next[c];
-    }
-  }
+  inputs.store_history(1);
 }
 
 template <class Act, class Stored>
