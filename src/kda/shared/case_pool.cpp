@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace silt::kda {
 
@@ -28,6 +29,30 @@ std::vector<int32_t> case_indices(Random& random, int64_t rows, int64_t padded, 
     }
   }
   return indices;
+}
+
+std::vector<int32_t> case_offsets(Random& random, int64_t n, int64_t rows, Lengths lengths) {
+  std::vector<int32_t> offsets;
+  for (int64_t i = 0; i <= n; ++i) {
+    const int64_t gap = std::min<int64_t>(2, rows / 4);
+    const int64_t even = n == 0 ? 0 : i * (rows / n);
+    offsets.push_back(static_cast<int32_t>(lengths == Lengths::even ? even : gap + random.below(rows - 2 * gap + 1)));
+  }
+  std::sort(offsets.begin(), offsets.end());
+  // A sequence without tokens between others.
+  if (lengths == Lengths::ragged && n > 2) offsets[2] = offsets[1];
+  return offsets;
+}
+
+std::vector<bool> live_rows(const std::vector<int32_t>& offsets, const std::vector<int32_t>& indices, int64_t rows,
+                            int64_t null_slot, int64_t slots) {
+  std::vector<bool> live(static_cast<size_t>(rows), false);
+  for (size_t sequence = 0; sequence < indices.size(); ++sequence) {
+    for (int32_t row = offsets[sequence]; row < offsets[sequence + 1]; ++row) {
+      live[static_cast<size_t>(row)] = !is_padding(indices[sequence], null_slot, slots);
+    }
+  }
+  return live;
 }
 
 int64_t case_shift(DType dtype, int64_t align) {
@@ -79,16 +104,23 @@ Verdict expect_untouched(std::string_view name, const std::vector<std::byte>& go
   return verdict;
 }
 
-Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::vector<std::byte>& before, int64_t rows,
-                         int64_t row_stride, int64_t elements) {
+Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::vector<std::byte>& before,
+                         const std::vector<int64_t>& rows, int64_t row_stride, int64_t elements) {
   const auto origin = static_cast<size_t>(tensor.host<std::byte>() - tensor.bytes().data());
   const size_t element = size_of(tensor.dtype());
   Ranges written;
-  for (int64_t row = 0; row < rows; ++row) {
+  for (const int64_t row : rows) {
     written.emplace_back(origin + static_cast<size_t>(row * row_stride) * element,
                          static_cast<size_t>(elements) * element);
   }
   return expect_untouched(name, tensor.bytes(), before, std::move(written));
+}
+
+Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::vector<std::byte>& before, int64_t rows,
+                         int64_t row_stride, int64_t elements) {
+  std::vector<int64_t> all(static_cast<size_t>(rows));
+  std::iota(all.begin(), all.end(), 0);
+  return expect_only_rows(name, tensor, before, all, row_stride, elements);
 }
 
 Verdict expect_only_live_slots(std::string_view name, CaseTensor& pool, const std::vector<std::byte>& before,

@@ -15,6 +15,13 @@ namespace silt::kda {
 /// padding index (the null slot, negative ones, ones behind the pool).
 std::vector<int32_t> case_indices(Random& random, int64_t rows, int64_t padded, int64_t null_slot, int64_t slots);
 
+/// n + 1 offsets into `rows` rows.
+std::vector<int32_t> case_offsets(Random& random, int64_t n, int64_t rows, Lengths lengths);
+
+/// Which of `rows` rows belong to a live sequence.
+std::vector<bool> live_rows(const std::vector<int32_t>& offsets, const std::vector<int32_t>& indices, int64_t rows,
+                            int64_t null_slot, int64_t slots);
+
 /// Elements by which a tensor is shifted off 16 bytes so that `align` is its alignment; 0 for 16.
 int64_t case_shift(DType dtype, int64_t align);
 
@@ -35,8 +42,10 @@ using Ranges = std::vector<std::pair<size_t, size_t>>;
 Verdict expect_untouched(std::string_view name, const std::vector<std::byte>& got, const std::vector<std::byte>& before,
                          Ranges written);
 
-/// Of a written [rows, ...] tensor, only the rows themselves have changed since `before`: `elements` each, row_stride
-/// apart.
+/// Of a written [rows, ...] tensor, only these rows have changed since `before`: `elements` each, row_stride apart.
+Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::vector<std::byte>& before,
+                         const std::vector<int64_t>& rows, int64_t row_stride, int64_t elements);
+/// The same for rows 0 to `rows`.
 Verdict expect_only_rows(std::string_view name, CaseTensor& tensor, const std::vector<std::byte>& before, int64_t rows,
                          int64_t row_stride, int64_t elements);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/status.hpp"
+#include "kda/shared/sequences.hpp"
 
 namespace silt::kda {
 
@@ -59,6 +60,21 @@ Status check_output_norm(const NamedView& gate, const NamedView& weight, DType d
   if (!*given) return {};
   SILT_TRY(check_rows(gate, {dtype}, gate_shape));
   return check_dense(weight, DType::f32, {kDim});
+}
+
+Status check_offsets(const NamedView& offsets, int64_t n, int64_t rows) {
+  SILT_TRY(check_dense(offsets, DType::i32, {n + 1}));
+  if (offsets.view.device.kind != DeviceKind::cpu) return {};
+  const auto* at = static_cast<const int32_t*>(offsets.view.data);
+  int32_t least = 0;
+  for (int64_t i = 0; i <= n; ++i) {
+    if (at[i] < least || at[i] > rows) {
+      return invalid("{}: {}: entry {}: has {}, needs {}..{} (the entry before it, the rows of memory)", offsets.op,
+                     offsets.name, i, at[i], least, rows);
+    }
+    least = at[i];
+  }
+  return {};
 }
 
 Status check_one_device(const NamedView& first, Views others) {

@@ -63,6 +63,22 @@ void narrow(const Vector& x, int64_t channels, bf16* y) {
   for (int64_t i = 0; i < channels; ++i) y[i] = round_lane(x.values[i]);
 }
 
+void widen(const void* data, DType dtype, int64_t offset, Vector& y) {
+  if (dtype == DType::bf16) {
+    widen(static_cast<const bf16*>(data) + offset, y);
+  } else {
+    widen(static_cast<const float*>(data) + offset, y);
+  }
+}
+
+void narrow(const Vector& x, void* data, DType dtype, int64_t offset) {
+  if (dtype == DType::bf16) {
+    narrow(x, kDim, static_cast<bf16*>(data) + offset);
+  } else {
+    narrow(x, kDim, static_cast<float*>(data) + offset);
+  }
+}
+
 template <class Act>
 void convolve(const float* weight, int64_t tap_stride, const float* bias, const Taps<Act>& taps, int64_t channels,
               Vector& z) {
@@ -81,11 +97,9 @@ void normalise(Vector& x, float scale) {
   map(x, x, [&](Quad value, int64_t) { return value * factor; });
 }
 
-template <class Act>
-void decay_factors(const HeadWeights& weights, const Act* raw_gate, Vector& decay) {
+void decay_factors(const HeadWeights& weights, const Vector& raw_gate, Vector& decay) {
   const float a = exp(all(weights.A_log))[0];
-  widen(raw_gate, decay);
-  map(decay, decay, [&](Quad raw, int64_t c) {
+  map(raw_gate, decay, [&](Quad raw, int64_t c) {
     const Quad g = raw + load(weights.dt_bias + c);
     return exp(weights.gate == Gate::safe ? weights.lower_bound * sigmoid(a * g) : -a * softplus(g));
   });
@@ -133,8 +147,6 @@ void gated_norm(const In* x, const GateAct* gate, const float* weight, float eps
 
 template void convolve(const float*, int64_t, const float*, const Taps<bf16>&, int64_t, Vector&);
 template void convolve(const float*, int64_t, const float*, const Taps<float>&, int64_t, Vector&);
-template void decay_factors(const HeadWeights&, const bf16*, Vector&);
-template void decay_factors(const HeadWeights&, const float*, Vector&);
 template void delta_rule(const Step&, float*, Vector&);
 template void delta_rule(const Step&, bf16*, Vector&);
 

@@ -38,8 +38,7 @@ void convolve(const float* weight, int64_t tap_stride, const float* bias, const 
               Vector& z);
 /// x / ||x||, times `scale`.
 void normalise(Vector& x, float scale);
-template <class Act>
-void decay_factors(const HeadWeights& weights, const Act* raw_gate, Vector& decay);
+void decay_factors(const HeadWeights& weights, const Vector& raw_gate, Vector& decay);
 float sigmoid(float x);
 /// Normalises q and k and folds the decay into them: everything of `step` but v and beta from q, k and decay.
 void fold(Step& step);
@@ -50,6 +49,9 @@ void delta_rule(const Step& step, Stored* state, Vector& o);
 template <class In, class GateAct, class Out>
 void gated_norm(const In* x, const GateAct* gate, const float* weight, float eps, GateActivation activation, Out* y);
 
+/// 128 elements at an offset of a tensor of either type.
+void widen(const void* data, DType dtype, int64_t offset, Vector& y);
+void narrow(const Vector& x, void* data, DType dtype, int64_t offset);
 void widen(const float* x, Vector& y);
 void widen(const bf16* x, Vector& y);
 /// `channels` values with one rounding.

@@ -22,6 +22,12 @@ enum class Gate : int32_t {
   softplus,  ///< log decay = -a * softplus(g)
 };
 
+/// How long the sequences of a case are.
+enum class Lengths : int32_t {
+  even,    ///< all alike, from row 0 on
+  ragged,  ///< random, some of them zero, with rows before the first and behind the last
+};
+
 /// null_slot is 0 (indices <= 0 are padding) or -1 (indices < 0 are). An index behind the pool is padding too.
 constexpr bool is_padding(int64_t index, int64_t null_slot, int64_t slots) {
   return index <= null_slot || index >= slots;

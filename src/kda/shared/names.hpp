@@ -12,6 +12,8 @@ inline constexpr Named<DType> kFloatNames[] = {{DType::bf16, "bf16"}, {DType::f3
 inline constexpr Named<History> kHistoryNames[] = {{History::sd, "sd"}, {History::ds, "ds"}};
 inline constexpr Named<Gate> kGateNames[] = {{Gate::safe, "safe"}, {Gate::softplus, "softplus"}};
 
+inline constexpr Named<Lengths> kLengthsNames[] = {{Lengths::even, "even"}, {Lengths::ragged, "ragged"}};
+
 template <class V>
 void dtype_field(V& visit, std::string_view key, DType& value, DType standard) {
   visit.choice(key, value, standard, std::span<const Named<DType>>(kFloatNames));
@@ -25,6 +27,14 @@ void demand_pool(Parser& parser, std::string_view op, int64_t rows, int64_t padd
   const int64_t least = rows - padded + (null_slot == 0 ? 1 : 0);
   parser.demand(slots >= least, fmt::format("{}: slots: has {}, needs at least {} (live rows{})", op, slots, least,
                                             null_slot == 0 ? " and the null slot" : ""));
+}
+
+/// n sequences of `each` rows; `rows` of memory.
+template <class Parser>
+void demand_sequences(Parser& parser, std::string_view op, int64_t n, int64_t each, int64_t rows) {
+  parser.demand(n >= 0 && each >= 0 && each == (n > 0 ? rows / n : 0),
+                fmt::format("{}: seqs, t: has {}x{}, {}, needs sizes >= 0 and a length of t / seqs, rounded down", op,
+                            n, each, rows));
 }
 
 template <class Parser>

@@ -56,7 +56,8 @@ void run_head(const KdaDecodeProblem& problem, const KdaDecodeArgs& args, int64_
   for (int64_t part = 0; part < kda::kParts; ++part) {
     convolve_part(weights, history, part, token.x + part * token.part_stride, *parts[part]);
   }
-  kda::cpu::decay_factors(weights, token.raw_gate, step.decay);
+  kda::cpu::widen(token.raw_gate, step.decay);
+  kda::cpu::decay_factors(weights, step.decay, step.decay);
   step.beta = kda::cpu::sigmoid(to_float(*token.raw_beta));
   kda::cpu::fold(step);
 
