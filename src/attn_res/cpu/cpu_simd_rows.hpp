@@ -1,0 +1,35 @@
+// The promise of cpu_avx2_rows, cpu_avx512_rows, cpu_avx512bf16_rows and cpu_neon_rows: every checked problem on a CPU
+// with that instruction set. One source (simd_rows.inl.hpp), one entry of the list per instruction set; all of them
+// give the same bits wherever workers flush denormals.
+#pragma once
+
+#include "attn_res/list.hpp"
+
+namespace silt::attn_res_cpu_simd_rows {
+
+/// Columns whose sums are formed apart and then added in order: what threads share a row by, and what the stages of a
+/// token take turns at. 512 bf16 columns are 1 KiB of a row.
+constexpr int64_t kTileColumns = 512;
+
+template <CpuFeature kFeature>
+constexpr Reason accepts(const AttnResProblem&, const DeviceFacts& facts) {
+  if (facts.has(kFeature)) return accept();
+  switch (kFeature) {
+    case kCpuAvx2:
+      return refuse("arch", "no AVX2", "AVX2, FMA and BMI2");
+    case kCpuAvx512:
+      return refuse("arch", "no AVX-512", "AVX-512 F, BW, CD, DQ and VL");
+    case kCpuAvx512Bf16:
+      return refuse("arch", "no AVX-512 BF16", "AVX-512 BF16");
+    case kCpuNeon:
+      return refuse("arch", "no NEON", "NEON");
+  }
+  return refuse("arch", "unknown", "a known instruction set");
+}
+
+Status launch_avx2(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch);
+Status launch_avx512(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch);
+Status launch_avx512bf16(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch);
+Status launch_neon(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch);
+
+}  // namespace silt::attn_res_cpu_simd_rows
