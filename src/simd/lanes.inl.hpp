@@ -260,6 +260,24 @@ SILT_INLINE Lanes load(const bf16* from) {
   return r;
 }
 
+/// 32 columns in their own order, as a Pair of `Act`: what pack<Act> and products with a loaded Pair need.
+template <class Act>
+SILT_INLINE Pair pair_of_columns(Lanes low, Lanes high) {
+  if constexpr (sizeof(Act) == 2) {
+    Pair r;
+    FloatVector columns[2 * kParts];
+    SILT_EACH_PART columns[i] = low.part[i];
+    SILT_EACH_PART columns[kParts + i] = high.part[i];
+    SILT_EACH_PART {
+      r.first.part[i] = hn::ConcatEven(FloatTag(), columns[2 * i + 1], columns[2 * i]);
+      r.second.part[i] = hn::ConcatOdd(FloatTag(), columns[2 * i + 1], columns[2 * i]);
+    }
+    return r;
+  } else {
+    return {low, high};
+  }
+}
+
 // ---- memory
 /// Asks for the line at `address` in L2. Never faults.
 SILT_INLINE void prefetch_l2(const void* address) { __builtin_prefetch(address, 0, 2); }
