@@ -2,8 +2,8 @@
 // cpu_steps.hpp, with the same rules: sixteen partial sums added by one fixed tree, so that a result depends on its
 // inputs alone, on every target.
 //
-// A row of the state is 128 values. In fp32 it is eight Lanes; in bf16 it is four Pairs (even and odd columns apart, see
-// simd/lanes.inl.hpp), so the vectors that meet it are brought into that order once per head.
+// A row of the state is 128 values. In fp32 it is eight Lanes; in bf16 it is four Pairs (even and odd columns apart,
+// see simd/lanes.inl.hpp), so the vectors that meet it are brought into that order once per head.
 #pragma once
 
 #include <cmath>
@@ -186,11 +186,10 @@ SILT_INLINE float step_row(const Step& step, float value, Stored* row) {
 }
 
 /// Rows [begin, end) of a stored state of 128 x 128, in place; computed in fp32, rounded once where it is bf16. `next`,
-/// if any, is the state of the task to come: a row of it is asked for with every row of this one, because the hardware's
-/// own prefetcher stops at the end of a state, and the front and back of a task leave the memory idle.
+/// if any, is the state of the task to come: a row of it is asked for with every row of this one, because the
+/// hardware's own prefetcher stops at the end of a state, and the front and back of a task leave the memory idle.
 template <class Stored>
-SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int64_t end, const Stored* next,
-                            float* o) {
+SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int64_t end, const Stored* next, float* o) {
   for (int64_t v = begin; v < end; ++v) {
     if (next != nullptr) prefetch_row(next, v);
     o[v] = step_row(step, step.v.values[v], state + v * kDim);

@@ -33,8 +33,9 @@ namespace silt::SILT_SIMD_NAMESPACE::kda_decode_heads {
 
 using kda_steps::kDim;
 
-/// Below this many bytes of state the caller works alone: handing work to a spinning worker costs about a microsecond.
-constexpr int64_t kBytesAlone = 64 << 10;
+/// Below this many bytes of state the caller works alone: it is done in 10 us, and handing work to a spinning worker
+/// and meeting it again costs 1 to 2 us, or a scheduler's slice where another program wants the core.
+constexpr int64_t kBytesAlone = 256 << 10;
 
 /// Everything a task has, for one call.
 template <class Act, class Stored>
@@ -196,8 +197,7 @@ Status run(const KdaDecodeProblem& p, const KdaDecodeArgs& args, int requested) 
     run_shared(call, tasks, sharers, o, join);
     return {};
   }
-  parallel_ranges(tasks, static_cast<int>(workers),
-                  [&](int64_t begin, int64_t end) { run_tasks(call, begin, end); });
+  parallel_ranges(tasks, static_cast<int>(workers), [&](int64_t begin, int64_t end) { run_tasks(call, begin, end); });
   return {};
 }
 
