@@ -128,6 +128,26 @@ SILT_INLINE float sum(Lanes a) {
   return hn::GetLane(hn::Add(two, hn::Shuffle2301(two)));
 }
 
+/// The sums of four Lanes, each by the tree of `sum`, in less than half the instructions.
+SILT_INLINE void sums(Lanes a, Lanes b, Lanes c, Lanes d, float* to) {
+#if HWY_TARGET == HWY_AVX3
+  // By halves of 8: [a | b] and [c | d]; by halves of 4: [a | b | c | d]; then inside the quarters.
+  const __m512 x[] = {a.part[0].raw, b.part[0].raw, c.part[0].raw, d.part[0].raw};
+  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(x[0], x[1], 0x44), _mm512_shuffle_f32x4(x[0], x[1], 0xee));
+  const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(x[2], x[3], 0x44), _mm512_shuffle_f32x4(x[2], x[3], 0xee));
+  const __m512 four = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+  const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4e));
+  const __m512 one = _mm512_add_ps(two, _mm512_permute_ps(two, 0xb1));
+  const __m512i places = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
+  _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(places, one)));
+#else
+  to[0] = sum(a);
+  to[1] = sum(b);
+  to[2] = sum(c);
+  to[3] = sum(d);
+#endif
+}
+
 // ---- bf16. A Packed is 32 columns as they lie in memory.
 struct PackedBf16 {
   WordVector part[kParts];

@@ -159,40 +159,62 @@ SILT_INLINE void prefetch_row(const Stored* state, int64_t v) {
   for (int64_t at = 0; at < kDim * static_cast<int64_t>(sizeof(Stored)); at += kLineBytes) prefetch_l2(row + at);
 }
 
-/// One row: prediction and readout in one pass, then the update; the row stays in registers between. Returns o.
+/// Rows that share one load of the step's vectors. Two rows of fp32 and their sums fill the registers of AVX-512; the
+/// other targets find the rows in L1 again.
+constexpr int kTogether = 2;
+constexpr bool kHoldRows = kParts == 1;
+
+/// kTogether rows: prediction and readout in one pass, then the update.
 template <class Stored>
-SILT_INLINE float step_row(const Step& step, float value, Stored* row) {
-  Pair s[kRowPairs];
-  Lanes predicted = zero();
-  Lanes read = zero();
+SILT_INLINE void step_rows(const Step& step, const float* values, Stored* rows, float* o) {
+  static_assert(kTogether == 2, "sums() takes two rows");
+  Pair s[kTogether][kRowPairs];
+  Lanes predicted[kTogether] = {zero(), zero()};
+  Lanes read[kTogether] = {zero(), zero()};
   _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
     const int64_t c = i * kPairColumns;
-    s[i] = load_pair(row + c);
-    predicted = multiply_add(s[i].first, load(step.decayed_k.values + c), predicted);
-    read = multiply_add(s[i].first, load(step.decayed_q.values + c), read);
-    predicted = multiply_add(s[i].second, load(step.decayed_k.values + c + kLanes), predicted);
-    read = multiply_add(s[i].second, load(step.decayed_q.values + c + kLanes), read);
+    const Pair k = load_pair(step.decayed_k.values + c);
+    const Pair q = load_pair(step.decayed_q.values + c);
+    _Pragma("GCC unroll 2") for (int r = 0; r < kTogether; ++r) {
+      const Pair row = load_pair(rows + r * kDim + c);
+      predicted[r] = multiply_add(row.first, k.first, predicted[r]);
+      read[r] = multiply_add(row.first, q.first, read[r]);
+      predicted[r] = multiply_add(row.second, k.second, predicted[r]);
+      read[r] = multiply_add(row.second, q.second, read[r]);
+      if constexpr (kHoldRows) s[r][i] = row;
+    }
   }
-  const float correction = (value - sum(predicted)) * step.beta;
-  const Lanes e = broadcast(correction);
+  float total[4];
+  sums(predicted[0], predicted[1], read[0], read[1], total);
+  Lanes e[kTogether];
+  _Pragma("GCC unroll 2") for (int r = 0; r < kTogether; ++r) {
+    const float correction = (values[r] - total[r]) * step.beta;
+    o[r] = total[kTogether + r] + correction * step.kq;
+    e[r] = broadcast(correction);
+  }
   _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
     const int64_t c = i * kPairColumns;
-    const Lanes first = multiply(s[i].first, load(step.decay.values + c));
-    const Lanes second = multiply(s[i].second, load(step.decay.values + c + kLanes));
-    store_pair(row + c, Pair{multiply_add(e, load(step.k.values + c), first),
-                             multiply_add(e, load(step.k.values + c + kLanes), second)});
+    const Pair decay = load_pair(step.decay.values + c);
+    const Pair k = load_pair(step.k.values + c);
+    _Pragma("GCC unroll 2") for (int r = 0; r < kTogether; ++r) {
+      Stored* to = rows + r * kDim + c;
+      if constexpr (!kHoldRows) s[r][i] = load_pair(to);
+      store_pair(to, Pair{multiply_add(e[r], k.first, multiply(s[r][i].first, decay.first)),
+                          multiply_add(e[r], k.second, multiply(s[r][i].second, decay.second))});
+    }
   }
-  return sum(read) + correction * step.kq;
 }
 
-/// Rows [begin, end) of a stored state of 128 x 128, in place; computed in fp32, rounded once where it is bf16. `next`,
-/// if any, is the state of the task to come: a row of it is asked for with every row of this one, because the
-/// hardware's own prefetcher stops at the end of a state, and the front and back of a task leave the memory idle.
+/// Rows [begin, end), both even, of a stored state of 128 x 128, in place; computed in fp32, rounded once where it is
+/// bf16. `next`, if any, is the state of the task to come: a row of it is asked for with every row of this one, because
+/// the hardware's own prefetcher stops at the end of a state, and the front and back of a task leave the memory idle.
 template <class Stored>
 SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int64_t end, const Stored* next, float* o) {
-  for (int64_t v = begin; v < end; ++v) {
-    if (next != nullptr) prefetch_row(next, v);
-    o[v] = step_row(step, step.v.values[v], state + v * kDim);
+  for (int64_t v = begin; v < end; v += kTogether) {
+    if (next != nullptr) {
+      for (int r = 0; r < kTogether; ++r) prefetch_row(next, v + r);
+    }
+    step_rows(step, step.v.values + v, state + v * kDim, o + v);
   }
 }
 

@@ -122,7 +122,12 @@ struct Snapshot {
   }
 };
 
-/// Participant `self` of `sharers` on one task: rows [128 * self / sharers, 128 * (self + 1) / sharers).
+/// The first row of a share; shares are whole groups of rows.
+inline int64_t share_begin(int64_t self, int64_t sharers) {
+  return kDim / kda_steps::kTogether * self / sharers * kda_steps::kTogether;
+}
+
+/// Participant `self` of `sharers` on one task.
 template <class Act, class Stored>
 void run_share(const Call<Act, Stored>& call, int64_t task, int64_t self, int64_t sharers, Join& join,
                kda_steps::Vector& o) {
@@ -141,8 +146,8 @@ void run_share(const Call<Act, Stored>& call, int64_t task, int64_t self, int64_
                           *parts[part]);
     }
     prepare<Act, Stored>(weights, token, step);
-    kda_steps::delta_rule<Stored>(step, call.state(task), kDim * self / sharers, kDim * (self + 1) / sharers, nullptr,
-                                  o.values);
+    kda_steps::delta_rule<Stored>(step, call.state(task), share_begin(self, sharers), share_begin(self + 1, sharers),
+                                  nullptr, o.values);
   }
   join.wait();  // every row of o is there, and everybody has read the history
   if (self != 0) return;
