@@ -159,62 +159,79 @@ SILT_INLINE void prefetch_row(const Stored* state, int64_t v) {
   for (int64_t at = 0; at < kDim * static_cast<int64_t>(sizeof(Stored)); at += kLineBytes) prefetch_l2(row + at);
 }
 
-/// Rows that share one load of the step's vectors. Two rows of fp32 and their sums fill the registers of AVX-512; the
-/// other targets find the rows in L1 again.
-constexpr int kTogether = 2;
-constexpr bool kHoldRows = kParts == 1;
+/// Rows of a state that are worked on at once: 8 KiB of fp32, in L1 between their two passes.
+constexpr int kBlockRows = kLanes;
 
-/// kTogether rows: prediction and readout in one pass, then the update.
+/// A vector of the step in registers, as far as they reach.
+struct Held {
+  Pair pair[kRowPairs];
+};
+SILT_INLINE Held hold(const Vector& x) {
+  Held r;
+  _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) r.pair[i] = load_pair(x.values + i * kPairColumns);
+  return r;
+}
+
+/// S.(decay*k) and S.(decay*q) of a block.
 template <class Stored>
-SILT_INLINE void step_rows(const Step& step, const float* values, Stored* rows, float* o) {
-  static_assert(kTogether == 2, "sums() takes two rows");
-  Pair s[kTogether][kRowPairs];
-  Lanes predicted[kTogether] = {zero(), zero()};
-  Lanes read[kTogether] = {zero(), zero()};
-  _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
-    const int64_t c = i * kPairColumns;
-    const Pair k = load_pair(step.decayed_k.values + c);
-    const Pair q = load_pair(step.decayed_q.values + c);
-    _Pragma("GCC unroll 2") for (int r = 0; r < kTogether; ++r) {
-      const Pair row = load_pair(rows + r * kDim + c);
-      predicted[r] = multiply_add(row.first, k.first, predicted[r]);
-      read[r] = multiply_add(row.first, q.first, read[r]);
-      predicted[r] = multiply_add(row.second, k.second, predicted[r]);
-      read[r] = multiply_add(row.second, q.second, read[r]);
-      if constexpr (kHoldRows) s[r][i] = row;
+SILT_INLINE void block_products(const Step& step, const Stored* rows, float* with_k, float* with_q) {
+  const Held k = hold(step.decayed_k);
+  const Held q = hold(step.decayed_q);
+  for (int64_t v = 0; v < kBlockRows; v += 2) {
+    Lanes k_sum[2] = {zero(), zero()};
+    Lanes q_sum[2] = {zero(), zero()};
+    _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
+      _Pragma("GCC unroll 2") for (int64_t r = 0; r < 2; ++r) {
+        const Pair row = load_pair(rows + (v + r) * kDim + i * kPairColumns);
+        k_sum[r] = multiply_add(row.first, k.pair[i].first, k_sum[r]);
+        q_sum[r] = multiply_add(row.first, q.pair[i].first, q_sum[r]);
+        k_sum[r] = multiply_add(row.second, k.pair[i].second, k_sum[r]);
+        q_sum[r] = multiply_add(row.second, q.pair[i].second, q_sum[r]);
+      }
     }
+    alignas(16) float total[4];
+    sums(k_sum[0], k_sum[1], q_sum[0], q_sum[1], total);
+    __builtin_memcpy(with_k + v, total, 2 * sizeof(float));
+    __builtin_memcpy(with_q + v, total + 2, 2 * sizeof(float));
   }
-  float total[4];
-  sums(predicted[0], predicted[1], read[0], read[1], total);
-  Lanes e[kTogether];
-  _Pragma("GCC unroll 2") for (int r = 0; r < kTogether; ++r) {
-    const float correction = (values[r] - total[r]) * step.beta;
-    o[r] = total[kTogether + r] + correction * step.kq;
-    e[r] = broadcast(correction);
-  }
-  _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
-    const int64_t c = i * kPairColumns;
-    const Pair decay = load_pair(step.decay.values + c);
-    const Pair k = load_pair(step.k.values + c);
-    _Pragma("GCC unroll 2") for (int r = 0; r < kTogether; ++r) {
-      Stored* to = rows + r * kDim + c;
-      if constexpr (!kHoldRows) s[r][i] = load_pair(to);
-      store_pair(to, Pair{multiply_add(e[r], k.first, multiply(s[r][i].first, decay.first)),
-                          multiply_add(e[r], k.second, multiply(s[r][i].second, decay.second))});
+}
+
+/// S = S*decay + e*k.
+template <class Stored>
+SILT_INLINE void block_update(const Step& step, const float* e, Stored* rows) {
+  const Held decay = hold(step.decay);
+  const Held k = hold(step.k);
+  for (int64_t v = 0; v < kBlockRows; ++v) {
+    const Lanes correction = broadcast(e[v]);
+    _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
+      Stored* to = rows + v * kDim + i * kPairColumns;
+      const Pair row = load_pair(to);
+      store_pair(to, Pair{multiply_add(correction, k.pair[i].first, multiply(row.first, decay.pair[i].first)),
+                          multiply_add(correction, k.pair[i].second, multiply(row.second, decay.pair[i].second))});
     }
   }
 }
 
-/// Rows [begin, end), both even, of a stored state of 128 x 128, in place; computed in fp32, rounded once where it is
-/// bf16. `next`, if any, is the state of the task to come: a row of it is asked for with every row of this one, because
-/// the hardware's own prefetcher stops at the end of a state, and the front and back of a task leave the memory idle.
+/// Rows [begin, end), multiples of kBlockRows, of a stored state of 128 x 128, in place; computed in fp32, rounded once
+/// where it is bf16. Two passes over a block, because the vectors of one pass fit the registers of AVX-512 and those of
+/// both do not: loads, not arithmetic, are what a single pass waits for. `next`, if any, is the state of the task to
+/// come: a row of it is asked for with every row of this one, because the hardware's own prefetcher stops at the end of
+/// a state, and the front and back of a task leave the memory idle.
 template <class Stored>
 SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int64_t end, const Stored* next, float* o) {
-  for (int64_t v = begin; v < end; v += kTogether) {
+  for (int64_t v = begin; v < end; v += kBlockRows) {
+    Stored* rows = state + v * kDim;
+    alignas(64) float with_k[kBlockRows];
+    alignas(64) float with_q[kBlockRows];
+    alignas(64) float e[kBlockRows];
     if (next != nullptr) {
-      for (int r = 0; r < kTogether; ++r) prefetch_row(next, v + r);
+      for (int r = 0; r < kBlockRows; ++r) prefetch_row(next, v + r);
     }
-    step_rows(step, step.v.values + v, state + v * kDim, o + v);
+    block_products(step, rows, with_k, with_q);
+    const Lanes correction = multiply(subtract(load(step.v.values + v), load(with_k)), broadcast(step.beta));
+    store(o + v, multiply_add(correction, broadcast(step.kq), load(with_q)));
+    store(e, correction);
+    block_update(step, e, rows);
   }
 }
 

@@ -122,9 +122,9 @@ struct Snapshot {
   }
 };
 
-/// The first row of a share; shares are whole groups of rows.
+/// The first row of a share; shares are whole blocks.
 inline int64_t share_begin(int64_t self, int64_t sharers) {
-  return kDim / kda_steps::kTogether * self / sharers * kda_steps::kTogether;
+  return kDim / kda_steps::kBlockRows * self / sharers * kda_steps::kBlockRows;
 }
 
 /// Participant `self` of `sharers` on one task.
