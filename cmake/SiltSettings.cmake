@@ -21,6 +21,10 @@ if(SILT_SANITIZE)
   add_link_options(-fsanitize=${SILT_SANITIZE})
 endif()
 
+if(SILT_MODEL)
+  set(SILT_DNNL DNNL::dnnl)
+endif()
+
 # silt_test(NAME sources...): one GoogleTest program of the internal library, registered with CTest.
 function(silt_test name)
   if(NOT SILT_BUILD_TESTS)
