@@ -170,7 +170,14 @@ SILT_INLINE WordVector round_upper_half(FloatVector value) {
 
 SILT_INLINE PackedBf16 load_packed(const bf16* from) {
   PackedBf16 r;
-  SILT_EACH_PART r.part[i] = hn::LoadU(WordTag(), reinterpret_cast<const uint32_t*>(from) + i * kStep);
+  SILT_EACH_PART {
+    r.part[i] = hn::LoadU(WordTag(), reinterpret_cast<const uint32_t*>(from) + i * kStep);
+#if defined(__x86_64__)
+    // Keeps the value in a register: GCC would load it once for the even and once more for the odd columns, and loops
+    // here are short of load slots.
+    asm("" : "+x"(r.part[i].raw));
+#endif
+  }
   return r;
 }
 SILT_INLINE void store_packed(bf16* to, PackedBf16 a) {
@@ -242,6 +249,21 @@ SILT_INLINE Packed<Act> pack(Pair a) {
   } else {
     return a;
   }
+}
+
+/// sums += second * second, then first * first: each sum of squares rounded twice, in this order. That is what the BF16
+/// dot product does in one instruction (its products are exact; it flushes denormals, as workers do).
+SILT_INLINE Lanes add_squares(Pair a, Lanes sums) {
+  return multiply_add(a.first, a.first, multiply_add(a.second, a.second, sums));
+}
+SILT_INLINE Lanes add_squares(PackedBf16 a, Lanes sums) {
+#if SILT_SIMD_TARGET == SILT_SIMD_AVX512BF16
+  const auto columns = reinterpret_cast<__m512bh>(a.part[0].raw);
+  sums.part[0].raw = _mm512_dpbf16_ps(sums.part[0].raw, columns, columns);
+  return sums;
+#else
+  return add_squares(unpack(a), sums);
+#endif
 }
 
 SILT_INLINE Pair load_pair(const bf16* from) { return unpack(load_packed(from)); }

@@ -54,6 +54,8 @@ struct Call {
   [[nodiscard]] Act* slot(int64_t t, int64_t i) const {
     return static_cast<Act*>(args.blocks.data) + t * p.block_token_stride + i * p.block_slot_stride;
   }
+  /// The bank blocks and then p.
+  [[nodiscard]] const Act* source(int64_t t, int64_t i) const { return i == p.n ? prefix(t) : slot(t, i); }
   [[nodiscard]] Act* output(int64_t t) const { return static_cast<Act*>(args.output.data) + t * p.output_stride; }
   [[nodiscard]] const bf16* weight(const ConstTensorView& view) const { return static_cast<const bf16*>(view.data); }
 };
@@ -64,7 +66,7 @@ struct Workspace {
   float* mixture;  ///< one row, the same
   float* totals;   ///< dot and squares of every source, sixteen partial sums each
   float* softmax;  ///< one weight per source, padded to whole Lanes
-  float* squares;  ///< of the mixture
+  float* squares;  ///< of the mixture, sixteen partial sums
 
   static int64_t row(int64_t d) { return (d + kPairColumns - 1) / kPairColumns * kPairColumns; }
   static int64_t totals_of(int64_t n) { return 2 * kLanes * (n + 1); }
@@ -107,33 +109,38 @@ void fill_weights(const Call<Act>& call, Tile tile, float* weights) {
   }
 }
 
+/// p to the prefix row and the slot; without blocks also the sum of its squares, to `total`.
 template <class Act>
-void statistics_tile(const Call<Act>& call, int64_t t, Tile tile, const float* weights, const Ahead<Act>& ahead,
-                     bool first, float* totals) {
-  static constexpr auto kTable = statistics_table<Act>(std::make_integer_sequence<int, kGroup>());
+void prefix_tile(const Call<Act>& call, int64_t t, Tile tile, const Ahead<Act>& ahead, bool first, float* total) {
   const AttnResProblem& p = call.p;
+  alignas(64) Act pads[3][kPairColumns];
+  PrefixColumns<Act> row{};
+  row.prefix = call.prefix(t) + tile.begin;
+  if (tile.padded()) {
+    columns_of<Act>(tile, call.prefix(t), pads[0]);
+    row.prefix = pads[0];
+  }
+  if (p.delta) row.delta = columns_of(tile, call.delta(t), pads[1]);
+  if (p.write >= 0) row.slot = target_of(tile, call.slot(t, p.write), pads[2]);
+  row.prefix_ahead = ahead.prefix;
+  row.delta_ahead = ahead.delta;
+  const auto run = p.n == 0 ? prefix_columns<Act, true> : prefix_columns<Act, false>;
+  run(row, tile.pairs(), call.stream_slot && !tile.padded(), first, total);
+  if (p.delta) written(tile, call.prefix(t), pads[0]);
+  if (p.write >= 0) written(tile, call.slot(t, p.write), pads[2]);
+}
+
+/// Statistics of all sources of the token, p last; prefix_tile has run.
+template <class Act>
+void statistics_tile(const Call<Act>& call, int64_t t, Tile tile, const float* weights, bool first, float* totals) {
+  static constexpr auto kTable = statistics_table<Act>(std::make_integer_sequence<int, kGroup>());
   alignas(64) Act pads[kGroup][kPairColumns];
   const Act* rows[kGroup];
-  for (int64_t base = 0; base < p.n; base += kGroup) {
-    const int64_t count = std::min<int64_t>(kGroup, p.n - base);
-    for (int64_t r = 0; r < count; ++r) rows[r] = columns_of(tile, call.slot(t, base + r), pads[r]);
+  for (int64_t base = 0; base <= call.p.n; base += kGroup) {
+    const int64_t count = std::min<int64_t>(kGroup, call.p.n + 1 - base);
+    for (int64_t r = 0; r < count; ++r) rows[r] = columns_of(tile, call.source(t, base + r), pads[r]);
     kTable[static_cast<size_t>(count - 1)](rows, weights + tile.begin, tile.pairs(), first, totals + 2 * kLanes * base);
   }
-  alignas(64) Act pad[3][kPairColumns];
-  PrefixColumns<Act> own{};
-  own.prefix = call.prefix(t) + tile.begin;
-  if (tile.padded()) {
-    columns_of(tile, call.prefix(t), pad[0]);
-    own.prefix = pad[0];
-  }
-  if (p.delta) own.delta = columns_of(tile, call.delta(t), pad[1]);
-  if (p.write >= 0) own.slot = target_of(tile, call.slot(t, p.write), pad[2]);
-  if (p.n > 0) own.weights = weights + tile.begin;
-  own.prefix_ahead = ahead.prefix;
-  own.delta_ahead = ahead.delta;
-  prefix_columns(own, tile.pairs(), call.stream_slot && !tile.padded(), first, totals + 2 * kLanes * p.n);
-  if (p.delta) written(tile, call.prefix(t), pad[0]);
-  if (p.write >= 0) written(tile, call.slot(t, p.write), pad[2]);
 }
 
 template <class Act>
@@ -147,10 +154,7 @@ void mixture_tile(const Call<Act>& call, int64_t t, Tile tile, const float* soft
   alignas(64) float partial[kLanes];  // squares before the last source was added: not wanted
   for (int64_t base = 0; base <= p.n; base += kMixed) {
     const int64_t count = std::min<int64_t>(kMixed, p.n + 1 - base);
-    for (int64_t r = 0; r < count; ++r) {
-      const Act* row = base + r == p.n ? call.prefix(t) : call.slot(t, base + r);
-      rows[r] = columns_of(tile, row, pads[r]);
-    }
+    for (int64_t r = 0; r < count; ++r) rows[r] = columns_of(tile, call.source(t, base + r), pads[r]);
     const bool last = base + count > p.n;
     const auto& table = base == 0 ? kBegin : kContinue;
     table[static_cast<size_t>(count - 1)](rows, softmax + base, tile.pairs(), base == 0 ? ahead.bank : nullptr,
@@ -194,14 +198,13 @@ void run_tokens(const Call<Act>& call, int64_t begin, int64_t end, const Workspa
           later < end ? Ahead<Act>(call, later, tile_at(p.d, (i + kTilesAhead) % tiles)) : Ahead<Act>();
       if (t >= begin + lag) output_tile(call, t - lag, tile, work.mixture, scale);
       if (mix) mixture_tile(call, t - 1, tile, work.softmax, ahead, i == 0, work.mixture, work.squares);
-      if (statistics) {
-        if (p.n > 0 && t == begin) fill_weights(call, tile, work.weights);
-        statistics_tile(call, t, tile, work.weights, ahead, i == 0, work.totals);
-      }
+      if (!statistics) continue;
+      prefix_tile(call, t, tile, ahead, i == 0, work.squares);
+      if (p.n == 0) continue;
+      if (t == begin) fill_weights(call, tile, work.weights);
+      statistics_tile(call, t, tile, work.weights, i == 0, work.totals);
     }
-    if (p.norm && (mix || p.n == 0)) {
-      scale = inverse_rms(p.n == 0 ? work.totals + kLanes : work.squares, p.d, call.args.output_norm_eps);
-    }
+    if (p.norm && (mix || p.n == 0)) scale = inverse_rms(work.squares, p.d, call.args.output_norm_eps);
     if (p.n > 0 && statistics) softmax_weights(work.totals, p.n + 1, p.d, call.args.eps, work.softmax);
   }
   stream_fence();
@@ -239,8 +242,10 @@ void run_tiles(const Call<Act>& call, int64_t begin, int64_t end, const Workspac
   const int64_t totals = Workspace::totals_of(p.n);
   for (int64_t item = begin; item < end; ++item) {
     const Tile tile = tile_at(p.d, item % tiles);
-    if (p.n > 0) fill_weights(call, tile, work.weights);
-    statistics_tile(call, item / tiles, tile, work.weights, {}, true, shared.totals + item * totals);
+    prefix_tile(call, item / tiles, tile, {}, true, shared.squares + item * kLanes);
+    if (p.n == 0) continue;
+    fill_weights(call, tile, work.weights);
+    statistics_tile(call, item / tiles, tile, work.weights, true, shared.totals + item * totals);
   }
   if (shared.join != nullptr) shared.join->wait();
   for (int64_t item = begin; p.n > 0 && item < end; ++item) {
@@ -257,12 +262,8 @@ void run_tiles(const Call<Act>& call, int64_t begin, int64_t end, const Workspac
   for (int64_t item = begin; item < end; ++item) {
     const int64_t t = item / tiles;
     if (p.norm && (item == begin || item % tiles == 0)) {
-      if (p.n == 0) {
-        add_tiles(shared.totals + t * tiles * totals, tiles, totals, work.totals);
-      } else {
-        add_tiles(shared.squares + t * tiles * kLanes, tiles, kLanes, work.squares);
-      }
-      scale = inverse_rms(p.n == 0 ? work.totals + kLanes : work.squares, p.d, call.args.output_norm_eps);
+      add_tiles(shared.squares + t * tiles * kLanes, tiles, kLanes, work.squares);
+      scale = inverse_rms(work.squares, p.d, call.args.output_norm_eps);
     }
     output_tile(call, t, tile_at(p.d, item % tiles), shared.mixture + t * Workspace::row(p.d), scale);
   }

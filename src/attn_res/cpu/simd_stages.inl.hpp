@@ -20,7 +20,7 @@ using attn_res_cpu_simd_rows::kTileColumns;
 
 // ---- Sizes
 /// Rows whose statistics share one load of the weights: two accumulators a row, as many as the registers hold.
-constexpr int kGroup = kParts == 1 ? 8 : 2;
+constexpr int kGroup = kParts == 1 ? 9 : 2;
 /// Sources of one pass of the mixture: the eight blocks of a model and the prefix.
 constexpr int kMixed = 9;
 
@@ -74,21 +74,21 @@ template <class Act, int kRows>
 void statistics_columns(const Act* const* rows, const float* weights, int64_t pairs, bool first, float* totals) {
   Lanes dot[kRows];
   Lanes squares[kRows];
-#pragma GCC unroll 8
+#pragma GCC unroll 9
   for (int r = 0; r < kRows; ++r) dot[r] = squares[r] = zero();
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
     const Lanes w_first = load(weights + c);
     const Lanes w_second = load(weights + c + kLanes);
-#pragma GCC unroll 8
+#pragma GCC unroll 9
     for (int r = 0; r < kRows; ++r) {
-      const Pair v = load_pair(rows[r] + c);
+      const Packed<Act> packed = load_packed(rows[r] + c);
+      const Pair v = unpack(packed);
       dot[r] = multiply_add(v.first, w_first, dot[r]);
-      squares[r] = multiply_add(v.first, v.first, squares[r]);
       dot[r] = multiply_add(v.second, w_second, dot[r]);
-      squares[r] = multiply_add(v.second, v.second, squares[r]);
+      squares[r] = add_squares(packed, squares[r]);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 9
   for (int r = 0; r < kRows; ++r) {
     accumulate(totals + 2 * kLanes * r, dot[r], first);
     accumulate(totals + 2 * kLanes * r + kLanes, squares[r], first);
@@ -105,17 +105,15 @@ constexpr std::array<StatisticsColumns<Act>, sizeof...(kRows)> statistics_table(
 template <class Act>
 struct PrefixColumns {
   Act* prefix;
-  const Act* delta;      ///< null where absent
-  Act* slot;             ///< null where nothing is written
-  const float* weights;  ///< null where there are no blocks
+  const Act* delta;  ///< null where absent
+  Act* slot;         ///< null where nothing is written
   const Act* prefix_ahead;
   const Act* delta_ahead;
 };
 
-/// p = round(prefix + delta) to the prefix row and the slot, with the statistics of p.
-template <class Act>
-void prefix_columns(const PrefixColumns<Act>& row, int64_t pairs, bool stream_slot, bool first, float* totals) {
-  Lanes dot = zero();
+/// p = round(prefix + delta) to the prefix row and the slot. With `kSquares` also the sum of its squares.
+template <class Act, bool kSquares>
+void prefix_columns(const PrefixColumns<Act>& row, int64_t pairs, bool stream_slot, bool first, float* total) {
   Lanes squares = zero();
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
     if (row.prefix_ahead != nullptr) prefetch_l2(row.prefix_ahead + c);
@@ -134,16 +132,9 @@ void prefix_columns(const PrefixColumns<Act>& row, int64_t pairs, bool stream_sl
         store_packed(row.slot + c, p);
       }
     }
-    const Pair v = unpack(p);
-    if (row.weights != nullptr) {
-      dot = multiply_add(v.first, load(row.weights + c), dot);
-      dot = multiply_add(v.second, load(row.weights + c + kLanes), dot);
-    }
-    squares = multiply_add(v.first, v.first, squares);
-    squares = multiply_add(v.second, v.second, squares);
+    if constexpr (kSquares) squares = add_squares(p, squares);
   }
-  accumulate(totals, dot, first);
-  accumulate(totals + kLanes, squares, first);
+  if constexpr (kSquares) accumulate(total, squares, first);
 }
 
 // ---- Between the stages
@@ -196,6 +187,9 @@ template <class Act, int kRows, bool kFirst>
 void mixture_columns(const Act* const* rows, const float* weights, int64_t pairs, const Act* ahead,
                      int64_t ahead_stride, bool first, float* mixture, float* total) {
   Lanes squares = zero();
+  Lanes weight[kRows];
+#pragma GCC unroll 9
+  for (int r = 0; r < kRows; ++r) weight[r] = broadcast(weights[r]);
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
     if (ahead != nullptr) {
 #pragma GCC unroll 9
@@ -204,14 +198,12 @@ void mixture_columns(const Act* const* rows, const float* weights, int64_t pairs
     Pair a = kFirst ? Pair{zero(), zero()} : load_packed(mixture + c);
 #pragma GCC unroll 9
     for (int r = 0; r < kRows; ++r) {
-      const Lanes weight = broadcast(weights[r]);
       const Pair v = load_pair(rows[r] + c);
-      a.first = multiply_add(v.first, weight, a.first);
-      a.second = multiply_add(v.second, weight, a.second);
+      a.first = multiply_add(v.first, weight[r], a.first);
+      a.second = multiply_add(v.second, weight[r], a.second);
     }
     store_packed(mixture + c, a);
-    squares = multiply_add(a.first, a.first, squares);
-    squares = multiply_add(a.second, a.second, squares);
+    squares = add_squares(a, squares);
   }
   accumulate(total, squares, first);
 }
