@@ -30,7 +30,7 @@ add_compile_definitions(SILT_CUDA)
 add_compile_options(
   # No -Wpedantic: nvcc's own line markers break it. The format checks of fmt 9 are consteval functions, which nvcc's
   # front end rejects; g++ checks the same headers in every .cpp.
-  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wconversion,-Wshadow,-Werror;-DFMT_CONSTEVAL=;-Xptxas=-v,-warn-spills;-lineinfo>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wconversion,-Wshadow,-Werror;-DFMT_CONSTEVAL=;-Xptxas=-v,-warn-spills>"
   "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=cross-execution-space-call,reorder;--threads=1>")
 
 set(SILT_PTXAS_REPORT ${PROJECT_SOURCE_DIR}/cmake/ptxas-report)

@@ -42,8 +42,15 @@ SILT_DEVICE uint4 pack_bf16(const float (&f)[8]) {
   return make_uint4(pack_bf16(f[0], f[1]), pack_bf16(f[2], f[3]), pack_bf16(f[4], f[5]), pack_bf16(f[6], f[7]));
 }
 
-/// Makes the compiler forget what it has unpacked from these words: it then unpacks them again where they are used
-/// next, instead of keeping the fp32 copies alive in between, which spills.
-SILT_DEVICE void forget(uint4& v) { asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
+/// The same by byte permutation: the compiler does not see that these values have been unpacked before. It would keep
+/// the first fp32 copies alive until the second use, which spills.
+SILT_DEVICE void unpack_bf16_again(uint4 v, float (&f)[8]) {
+  const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    f[2 * i] = __uint_as_float(__byte_perm(words[i], 0, 0x1044));
+    f[2 * i + 1] = __uint_as_float(__byte_perm(words[i], 0, 0x3244));
+  }
+}
 
 }  // namespace silt::gpu

@@ -1,27 +1,13 @@
 // Thread-block clusters, their shared memory and mbarriers (sm_90 and later).
+//
+// A launch has one cluster per block index x; the blocks of a cluster lie along y (gpu/launch.hpp), so blockIdx.y is
+// the rank and gridDim.y the size. %clusterid is not used: the driver derives it by a floating-point product.
 #pragma once
 
 #include "gpu/config.hpp"
 #include "gpu/memory.hpp"
 
 namespace silt::gpu {
-
-SILT_DEVICE uint32_t cluster_rank() {
-  uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-SILT_DEVICE uint32_t cluster_size() {
-  uint32_t size;
-  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
-  return size;
-}
-/// Index of this cluster in a grid that is one cluster wide per unit of work (grid and clusters along x).
-SILT_DEVICE uint32_t cluster_index() {
-  uint32_t index;
-  asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
-  return index;
-}
 
 /// The two halves of a cluster barrier. The arrival is relaxed: the thread that initialised mbarriers has published
 /// them with mbarrier_init_fence. The default arrival (release) compiles to a memory barrier of the whole GPU, which

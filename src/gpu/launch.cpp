@@ -52,10 +52,10 @@ Status launch_raw(KernelName name, const void* kernel, const LaunchShape& shape,
   }
   if (shape.cluster > 1) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+    attributes[count++].val.clusterDim = {1, static_cast<unsigned>(shape.cluster), 1};
   }
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(shape.grid));
+  config.gridDim = dim3(static_cast<unsigned>(shape.grid), static_cast<unsigned>(shape.cluster));
   config.blockDim = dim3(static_cast<unsigned>(shape.block));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream);

@@ -19,9 +19,9 @@ struct KernelName {
 };
 
 struct LaunchShape {
-  int64_t grid = 1;  ///< blocks along x; every count that grows with the batch goes here
+  int64_t grid = 1;  ///< blocks (or clusters) along x; every count that grows with the batch goes here
   int block = 1;     ///< threads
-  int cluster = 1;   ///< blocks per cluster along x
+  int cluster = 1;   ///< blocks of a cluster, along y
   size_t shared_bytes = 0;
   bool dependent = false;  ///< programmatic dependent launch: the kernel calls dependency_wait before it reads
 };

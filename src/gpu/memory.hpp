@@ -14,32 +14,25 @@ namespace silt::gpu {
 ///            wait (pdl.hpp): never use it for what must be read before the wait, nor for what a predecessor writes.
 enum class Load { plain, stream, constant };
 
-#define SILT_LOAD_16(modifier)                                         \
-  asm volatile(                                                        \
-      "{ .reg .pred active; setp.ne.s32 active, %5, 0;\n"              \
-      "@active ld.global" modifier ".v4.u32 {%0, %1, %2, %3}, [%4]; }" \
-      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)                     \
-      : "l"(address), "r"(static_cast<int>(active))                    \
-      : "memory")
-
-/// Loads where `active`, leaves the value alone elsewhere. Predicated, so that no branch separates two loads.
 template <Load kLoad>
-SILT_DEVICE void load_16_into(uint4& v, const void* address, bool active) {
+SILT_DEVICE uint4 load_16(const void* address) {
+  uint4 v;
   if constexpr (kLoad == Load::stream) {
-    SILT_LOAD_16(".L1::no_allocate");
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(address)
+                 : "memory");
   } else if constexpr (kLoad == Load::constant) {
-    SILT_LOAD_16(".nc");
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(address)
+                 : "memory");
   } else {
-    SILT_LOAD_16("");
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(address)
+                 : "memory");
   }
-}
-#undef SILT_LOAD_16
-
-/// The same with zeros where not active.
-template <Load kLoad>
-SILT_DEVICE uint4 load_16(const void* address, bool active = true) {
-  uint4 v = make_uint4(0, 0, 0, 0);
-  load_16_into<kLoad>(v, address, active);
   return v;
 }
 

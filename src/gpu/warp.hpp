@@ -8,8 +8,8 @@ namespace silt::gpu {
 constexpr int kWarpLanes = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-SILT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) & (kWarpLanes - 1); }
-SILT_DEVICE int warp_index() { return static_cast<int>(threadIdx.x) / kWarpLanes; }
+SILT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x % kWarpLanes); }
+SILT_DEVICE int warp_index() { return static_cast<int>(threadIdx.x / kWarpLanes); }
 
 /// Butterfly over groups of kGroup lanes (a power of two); every lane gets the result of its group.
 template <int kGroup = kWarpLanes>
