@@ -65,7 +65,7 @@ int parse_and_run(int argc, char** argv) {
   RunOptions options;
   CLI::App app{"Measures silt's kernels beside the ceilings of the machine, after comparing them with the oracle."};
   app.footer(set_names() + std::string(kExamples));
-  app.add_flag("--list", selection.list_only, "Print the rows that would run");
+  app.add_flag("--list", selection.list_only, "Print the rows that would run (of every set where none is named)");
   app.add_option("--set", selection.sets, "A named set (may be given several times)");
   app.add_option("--problem", selection.problems, "A problem line (may be given several times)");
   app.add_option("--filter", selection.filter, "Keep rows \"<problem>/<kernel>/<mode>\" that match this pattern");

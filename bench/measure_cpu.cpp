@@ -149,8 +149,8 @@ Status measure_mode(const Cell& cell, Mode mode, const Settings& settings, Subje
     own_bytes[mover.name] = mover.bytes;
     field.add(mover.name, sets, [mover, launch](int64_t set) { return mover.launch(set, launch); });
   }
-  CeilingMemory memory(subject.bytes(),
-                       warm ? 1 : std::max<int64_t>(2, settings.cold_bytes / std::max<int64_t>(subject.bytes(), 1)));
+  const int64_t span = std::min(settings.cold_bytes, settings.memory_bytes);
+  CeilingMemory memory(subject.bytes(), warm ? 1 : std::max<int64_t>(2, span / std::max<int64_t>(subject.bytes(), 1)));
   add_ceilings(field, settings, memory, warm);
   SILT_TRY(field.run(progress));
 

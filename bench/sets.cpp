@@ -53,10 +53,14 @@ std::vector<SetEntry> h200_attn() {
     std::vector<int> tokens = {1, 4, 16, 64, 256, 1024, 4096, 8192};
     if (n == 8) tokens.insert(tokens.begin() + 4, {132, 133});
     for (const int t : tokens) {
-      entries.push_back({attn_res(t, n), {Mode::graph, Mode::graph_nopdl, Mode::eager}});
+      const std::string line = attn_res(t, n);
+      if (n == 0) {
+        entries.push_back({line, {Mode::graph, Mode::graph_late, Mode::graph_nopdl, Mode::eager}});
+        continue;
+      }
+      entries.push_back({line, {Mode::graph, Mode::graph_nopdl, Mode::eager}});
       // The inputs of a rotation are written by nobody but their own launch, so every bank row is stable.
-      const std::string stable = n == 0 ? "" : fmt::format(" stable={}", n);
-      entries.push_back({attn_res(t, n) + stable, {Mode::graph_late}});
+      entries.push_back({fmt::format("{} stable={}", line, n), {Mode::graph_late}});
     }
   }
   return entries;
@@ -93,7 +97,18 @@ const std::vector<NamedSet>& named_sets() {
         {"attn_res t=70 n=0 d=512 norm=0 delta=0", {Mode::cpu}},
         {"attn_res t=2 n=1 d=288 write=1 dtype=f32", {Mode::cpu}},
         {"kda_decode b=3 h=2", {Mode::cpu, Mode::cpu_warm}},
-        {"kda_decode b=2 h=3 state=bf16 gate=softplus layout=ds bias=1 norm=0", {Mode::cpu}}}},
+        {"kda_decode b=2 h=3 state=bf16 gate=softplus layout=ds bias=1 norm=0", {Mode::cpu}},
+        {"causal_conv1d_update b=3 c=768", {Mode::cpu}},
+        {"kda_recurrence seqs=2x3 h=2", {Mode::cpu}},
+        {"rms_norm_gated t=5 h=2", {Mode::cpu}}}},
+      {"cpu-chain",
+       "the operators of the KDA chain on their own",
+       DeviceKind::cpu,
+       true,
+       {{"causal_conv1d_update b=64 c=4608", {Mode::cpu}},
+        {"kda_recurrence seqs=64x1 h=12", {Mode::cpu}},
+        {"kda_recurrence seqs=4x16 h=12", {Mode::cpu}},
+        {"rms_norm_gated t=64 h=12", {Mode::cpu}}}},
   };
   return all;
 }

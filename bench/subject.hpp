@@ -64,6 +64,8 @@ class Subject {
 struct Baseline {
   std::string_view name;
   DeviceKind device = DeviceKind::cpu;
+  /// unsupported, with the reason, where it does not take a problem line; null: takes all.
+  Status (*accepts)(std::string_view name, std::string_view line, const DeviceFacts& facts) = nullptr;
 };
 
 /// A room's entry.

@@ -4,18 +4,20 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: E402
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator  # noqa: E402
 
-from results import fields_of, is_kernel, natural, percentile, without  # noqa: E402
+from results import MODES, fields_of, is_kernel, natural, percentile, without  # noqa: E402
 
 # What a problem's size is; everything else of the line tells panels apart.
 SIZE = {"attn_res": ("t", "tokens"), "kda_decode": ("b", "rows (sequences)")}
 LATE = ("stable",)  # fields that belong to a launch mode, not to the problem
-COLOURS = ("#0060b0", "#d1570a", "#3a8f3a", "#8a3fa0", "#a08000", "#b0305a")
+UNTOLD = ("r",)  # fields that no panel's title needs
+DEFAULTS = {"state": "f32", "dtype": "bf16", "delta": "1", "norm": "1", "gate": "safe", "layout": "sd"}
+COLOURS = ("#0060b0", "#d1570a", "#3a8f3a", "#8a3fa0", "#a08000", "#b0305a", "#208080", "#707070")
 CEILINGS = {
-    "ceiling_read": ("read", "#b0b0b0", ":"),
+    "ceiling_read": ("read", "#a8a8a8", ":"),
     "ceiling_in_place": ("in-place update", "#808080", (0, (6, 2))),
-    "ceiling_copy_nt": ("non-temporal copy", "#404040", "-"),
+    "ceiling_copy_nt": ("non-temporal copy", "#303030", "-"),
     "ceiling_copy": ("plain copy", "#808080", "-."),
 }
 
@@ -26,42 +28,40 @@ plt.rcParams.update({
 })
 
 
+# ---------------------------------------------------------------- rows
+
 def panel_of(row):
     """What one panel holds: the problem without its size."""
-    size = SIZE.get(row["operator"], ("", ""))[0]
-    return without(row["problem"], size, *LATE)
+    return without(row["problem"], SIZE[row["operator"]][0], *LATE)
 
 
 def size_of(row):
     return int(fields_of(row["problem"])[SIZE[row["operator"]][0]])
 
 
-def panel_title(panel):
-    """"attn_res n=8 d=7168" -> "n = 8, d = 7168"."""
-    return ", ".join(word.replace("=", " = ") for word in panel.split()[1:])
+def is_cpu(row):
+    return row["mode"].startswith("cpu")
 
 
-def plain(value, _=None):
-    """Numbers as people write them: 0.5, 20, 4096."""
-    return f"{value:g}"
+def typical_us(row):
+    """The figure that is drawn: the median; on a CPU, which others disturb, the 20th percentile."""
+    return percentile(row["samples_us"], 0.2 if is_cpu(row) else 0.5)
 
 
-def device_text(context):
-    name = context.get("device", "unknown device").split(" (")[0]
-    threads = f", {context['threads']} threads" if context.get("driver", "none") == "none" else ""
-    return f"{name}{threads}".replace(", 1 threads", ", 1 thread")
+def bandwidth(row):
+    return row["bytes"] / typical_us(row) * 1e-3
 
 
-def series(rows):
-    """{name: [(size, p20, p50, p80)]}, sorted by size."""
+def lines_of(rows):
+    """{(kernel, mode): rows sorted by size}, fixed order: by kernel, then by mode as the protocol lists them."""
     found = {}
-    for row in rows:
-        p = [percentile(row["samples_us"], fraction) for fraction in (0.2, 0.5, 0.8)]
-        found.setdefault((row["kernel"], row["mode"]), []).append((size_of(row), *p))
-    return {key: sorted(points) for key, points in found.items()}
+    for row in sorted(rows, key=size_of):
+        if is_kernel(row):
+            found.setdefault((row["kernel"], row["mode"]), []).append(row)
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], MODES.index(item[0][1]))))
 
 
-def line_of(rows, key):
+def counter_line(rows, key):
     """[(size, value)] of a counter; the smallest where rows of one size differ (modes have floors of their own)."""
     best = {}
     for row in rows:
@@ -77,136 +77,180 @@ def peer_line(rows, peers):
     return sorted(points.items())
 
 
-def log_axis(axis, values, base):
-    """A logarithmic axis with plain numbers: every size on x where there are few, 1-2-5 steps elsewhere."""
+def bandwidth_line(rows):
+    """[(megabytes, GB/s)]; the fastest where several rows move as many bytes."""
+    best = {}
+    for row in rows:
+        best[row["bytes"]] = max(bandwidth(row), best.get(row["bytes"], 0))
+    return sorted((size / 1e6, rate) for size, rate in best.items())
+
+
+# ---------------------------------------------------------------- words
+
+def titles(panels):
+    """Panel -> its title, and the words that all share: "n = 8" under a common "d = 7168"."""
+    fields = {panel: {key: value for key, value in fields_of(panel).items() if key not in UNTOLD} for panel in panels}
+    keys = sorted({key for own in fields.values() for key in own}, key=lambda key: list(DEFAULTS).index(key)
+                  if key in DEFAULTS else -1)
+    value = {panel: {key: own.get(key, DEFAULTS.get(key, "-")) for key in keys} for panel, own in fields.items()}
+    first = next(iter(value.values()))
+    common = [key for key in keys if all(own[key] == first[key] for own in value.values())]
+
+    def text(own, wanted):
+        return ", ".join(f"{key} = {own[key]}" for key in wanted)
+
+    told = {panel: text(own, [key for key in keys if key not in common]) for panel, own in value.items()}
+    return told, text(first, common)
+
+
+def plain(value, _=None):
+    """Numbers as people write them: 0.5, 20, 4096."""
+    return f"{value:g}"
+
+
+def device_text(context):
+    name = context.get("device", "unknown device").split(" (")[0]
+    if context.get("driver", "none") != "none":
+        return name
+    return f"{name}, {context['threads']} thread{'' if context['threads'] == '1' else 's'}"
+
+
+# ---------------------------------------------------------------- axes
+
+def size_axis(axis, sizes):
+    """Every size has a tick, and a number where the one above leaves room for it."""
+    numbers = []
+    for size in sorted(sizes, reverse=True):
+        if not numbers or size * 2.9 <= numbers[-1]:
+            numbers.append(size)
+    axis.set_major_locator(FixedLocator(sorted(numbers)))
+    axis.set_minor_locator(FixedLocator(sorted(set(sizes) - set(numbers))))
+    axis.set_major_formatter(FuncFormatter(plain))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def log_axis(axis, values):
+    """1-2-5 steps over a short range, decades over a long one."""
     axis.set_major_formatter(FuncFormatter(plain))
     axis.set_minor_locator(NullLocator())
-    if base == 2 and len(values) <= 8:
-        axis.set_major_locator(FixedLocator(sorted(values)))
-    else:
-        low, high = min(values), max(values)
-        steps = [m * 10.0**e for e in range(-3, 7) for m in (1, 2, 5)]
-        steps = [step for step in steps if low / 2.1 <= step <= high * 2.1]
-        while len(steps) > 8:
-            steps = steps[::2]
-        axis.set_major_locator(FixedLocator(steps))
+    low, high = min(values) / 1.3, max(values) * 1.3
+    steps = [step for step in (m * 10.0**e for e in range(-4, 8) for m in (1, 2, 5)) if low <= step <= high]
+    if len(steps) > 8:
+        axis.set_minor_locator(FixedLocator([m * 10.0**e for e in range(-4, 8) for m in range(2, 10)]))
+        axis.set_minor_formatter(NullFormatter())
+        steps = [10.0**e for e in range(-4, 8)]
+    axis.set_major_locator(FixedLocator(steps))
 
 
-def draw_times(ax, rows, peers):
-    """One panel; returns the y values, for the limits."""
-    kernels = [row for row in rows if is_kernel(row)]
+def colour_of(number):
+    return COLOURS[number % len(COLOURS)]
+
+
+def draw_line(ax, points, label, colour, style, **options):
+    if points:
+        ax.plot([p[0] for p in points], [p[1] for p in points], color=colour, linestyle=style, label=label, **options)
+    return [p[1] for p in points]
+
+
+def draw_times(ax, rows, peers, number_of):
+    """Time of every kernel and mode, with probe, peer and floor; returns the values, for the axis."""
     seen = []
-    for number, ((kernel, mode), points) in enumerate(sorted(series(kernels).items())):
-        sizes = [p[0] for p in points]
-        colour = COLOURS[number % len(COLOURS)]
-        ax.fill_between(sizes, [p[1] for p in points], [p[3] for p in points], color=colour, alpha=0.18, linewidth=0)
-        ax.plot(sizes, [p[2] for p in points], "o-", color=colour, label=f"{kernel} ({mode})")
-        seen += [p[2] for p in points]
-    extra = (
-        ("probe: the bytes moved, nothing else", line_of(kernels, "probe_us"), "#303030", "--"),
-        ("peer (Triton)", peer_line(kernels, peers), "#c02020", "-."),
-        ("floor: an empty launch", line_of(kernels, "floor_us"), "#909090", ":"),
-    )
-    for label, points, colour, style in extra:
-        if points:
-            ax.plot([p[0] for p in points], [p[1] for p in points], color=colour, linestyle=style, marker=".", label=label)
-            seen += [p[1] for p in points]
+    for key, members in lines_of(rows).items():
+        sizes = [size_of(row) for row in members]
+        colour = colour_of(number_of[key])
+        high = 0.5 if is_cpu(members[0]) else 0.8
+        ax.fill_between(sizes, [percentile(row["samples_us"], 0.2) for row in members],
+                        [percentile(row["samples_us"], high) for row in members], color=colour, alpha=0.18, linewidth=0)
+        seen += draw_line(ax, [(size_of(row), typical_us(row)) for row in members], f"{key[0]} ({key[1]})", colour, "-",
+                          marker="o")
+    kernels = [row for row in rows if is_kernel(row)]
+    thin = {"linewidth": 1.2, "marker": "."}
+    seen += draw_line(ax, peer_line(kernels, peers), "peer: plain Triton", "#c02020", "-.", **thin)
+    seen += draw_line(ax, counter_line(kernels, "probe_us"), "probe: the bytes moved, nothing else", "#303030", "--",
+                      **thin)
+    seen += draw_line(ax, counter_line(kernels, "floor_us"), "floor: an empty launch", "#909090", ":", **thin)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    log_axis(ax.xaxis, {size_of(row) for row in kernels}, 2)
+    size_axis(ax.xaxis, {size_of(row) for row in kernels})
+    ax.set_xlabel(SIZE[rows[0]["operator"]][1])
     return seen
 
 
-def grid_of(panels):
+def draw_bandwidth(ax, rows, context, number_of):
+    """Bandwidth of every kernel and mode with the ceilings of the same run; returns the values."""
+    seen = []
+    for key, members in lines_of(rows).items():
+        seen += draw_line(ax, bandwidth_line(members), f"{key[0]} ({key[1]})", colour_of(number_of[key]), "-", marker="o")
+    thin = {"linewidth": 1.2}
+    seen += draw_line(ax, bandwidth_line(row for row in rows if row["kernel"].startswith("mover")),
+                      "the operator's byte mover", "#303030", "--", **thin)
+    for kernel, style in CEILINGS.items():
+        seen += draw_line(ax, bandwidth_line(row for row in rows if row["kernel"] == kernel), *style, **thin)
+    for name, label, style in (("device_copy_gbs", "device copy", "-"), ("device_read_gbs", "device read", ":")):
+        if name in context:
+            ax.axhline(float(context[name]), color="#404040", linestyle=style, linewidth=1.2, label=label)
+            seen.append(float(context[name]))
+    megabytes = [row["bytes"] / 1e6 for row in rows if is_kernel(row)]
+    ax.set_xscale("log")
+    log_axis(ax.xaxis, megabytes)
+    ax.set_xlim(min(megabytes) / 1.3, max(megabytes) * 1.3)
+    ax.set_xlabel("megabytes a launch must move")
+    return seen
+
+
+# ---------------------------------------------------------------- figures
+
+def figure_of(path, rows, heading, y_label, draw, scale):
+    """A panel per problem, one legend below them. `draw` fills a panel; `scale` sets the shared y axis."""
+    panels = {}
+    for row in rows:
+        panels.setdefault(panel_of(row), []).append(row)
+    panels = {panel: panels[panel] for panel in sorted(panels, key=natural)}
     columns = 1 if len(panels) == 1 else 2
-    return -(-len(panels) // columns), columns
-
-
-def finish(figure, axes, path):
-    """One legend for all panels, below them."""
+    lines = -(-len(panels) // columns)
+    figure, grid = plt.subplots(lines, columns, figsize=(3.2 + 3.6 * columns, 1.7 + 2.7 * lines), squeeze=False,
+                                layout="constrained", sharey=True)
+    axes = list(grid.flat)
+    for ax in axes[len(panels):]:
+        ax.remove()
+    axes = axes[:len(panels)]
+    number_of = {key: number for number, key in enumerate(lines_of(rows))}
+    told, common = titles(list(panels))
+    seen = []
+    for ax, (panel, members) in zip(axes, panels.items()):
+        seen += draw(ax, members, number_of)
+        ax.set_title(told[panel], loc="left")
+    for ax in axes:
+        scale(ax, seen)
+        ax.tick_params(labelleft=True)
+        if ax.get_subplotspec().is_first_col():
+            ax.set_ylabel(y_label)
+    figure.suptitle(heading(common), fontsize=10.5)
     handles = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels()):
             handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8.5)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns + 1, fontsize=8.5)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
 
 def plot_times(path, op, rows, context, peers, what):
-    """Time against size, a panel per remaining problem."""
-    panels = {}
-    for row in rows:
-        panels.setdefault(panel_of(row), []).append(row)
-    panels = {panel: panels[panel] for panel in sorted(panels, key=natural)}
-    lines, columns = grid_of(panels)
-    figure, grid = plt.subplots(lines, columns, figsize=(1.2 + 4.2 * columns, 1.5 + 2.7 * lines), squeeze=False,
-                                layout="constrained", sharey=True)
-    axes = list(grid.flat)
-    for ax in axes[len(panels):]:
-        ax.remove()
-    seen = []
-    for ax, (panel, members) in zip(axes, panels.items()):
-        seen += draw_times(ax, members, peers)
-        ax.set_title(panel_title(panel), loc="left")
-        ax.set_xlabel(SIZE[op][1])
-    for ax in axes[:len(panels)]:
-        log_axis(ax.yaxis, seen, 10)
-        ax.tick_params(labelleft=True)
-        if ax.get_subplotspec().is_first_col():
-            ax.set_ylabel("microseconds a launch")
-    figure.suptitle(f"{op} on {device_text(context)}{what}: median time, 20th to 80th percentile shaded", fontsize=10.5)
-    finish(figure, axes[:len(panels)], path)
+    drawn = "20th percentile, shaded up to the median" if is_cpu(rows[0]) else "median, 20th to 80th percentile shaded"
+    figure_of(path, rows, lambda common: f"{op} ({common}) on {device_text(context)}{what}: time; {drawn}",
+              "microseconds a launch", lambda ax, members, number_of: draw_times(ax, members, peers, number_of),
+              lambda ax, seen: log_axis(ax.yaxis, seen))
 
 
 def plot_bandwidth(path, op, rows, context, what):
-    """GB/s against bytes: kernels by panel, with the ceilings that were measured beside them."""
-    figure, ax = plt.subplots(figsize=(7.6, 5.2), layout="constrained")
-    kernels = [row for row in rows if is_kernel(row)]
-    panels = sorted({panel_of(row) for row in kernels}, key=natural)
-    names = sorted({(row["kernel"], row["mode"]) for row in kernels})
-    markers = "osD^vP*X"
-    for number, (kernel, mode) in enumerate(names):
-        for which, panel in enumerate(panels):
-            points = sorted((row["bytes"] / 1e6, row["bytes"] / percentile(row["samples_us"], 0.5) * 1e-3)
-                            for row in kernels
-                            if (row["kernel"], row["mode"]) == (kernel, mode) and panel_of(row) == panel)
-            if points:
-                ax.plot([p[0] for p in points], [p[1] for p in points], markers[which % len(markers)] + "-",
-                        color=COLOURS[number % len(COLOURS)], alpha=0.9,
-                        label=f"{kernel} ({mode}), {panel_title(panel)}")
-    draw_ceilings(ax, rows, context)
-    ax.set_xscale("log")
-    ax.set_ylim(bottom=0)
-    log_axis(ax.xaxis, [row["bytes"] / 1e6 for row in kernels], 10)
-    ax.set_xlabel("megabytes a launch must move")
-    ax.set_ylabel("GB/s (least bytes / median time)")
-    figure.suptitle(f"{op} on {device_text(context)}{what}: achieved bandwidth and the ceilings of the same run",
-                    fontsize=10.5)
-    finish(figure, [ax], path)
+    drawn = "20th percentile of the time" if is_cpu(rows[0]) else "median time"
 
+    def scale(ax, seen):
+        ax.set_ylim(0, max(seen) * 1.05)
 
-def draw_ceilings(ax, rows, context):
-    for kernel, (label, colour, style) in CEILINGS.items():
-        draw_ceiling(ax, [row for row in rows if row["kernel"] == kernel], label, colour, style)
-    movers = {}
-    for row in rows:
-        if row["kernel"].startswith("mover"):
-            rate = row["bytes"] / percentile(row["samples_us"], 0.5) * 1e-3
-            movers[row["bytes"]] = max(rate, movers.get(row["bytes"], 0))
-    points = sorted((size / 1e6, rate) for size, rate in movers.items())
-    if points:
-        ax.plot([p[0] for p in points], [p[1] for p in points], "--", color="#303030", linewidth=1.2,
-                label="the operator's byte mover")
-    for key, label, style in (("device_copy_gbs", "device copy", "-"), ("device_read_gbs", "read", ":")):
-        if key in context:
-            ax.axhline(float(context[key]), color="#404040", linestyle=style, linewidth=1.2, label=label)
-
-
-def draw_ceiling(ax, rows, label, colour, style):
-    points = sorted((row["bytes"] / 1e6, row["bytes"] / percentile(row["samples_us"], 0.5) * 1e-3) for row in rows)
-    if points:
-        ax.plot([p[0] for p in points], [p[1] for p in points], color=colour, linestyle=style, linewidth=1.2, label=label)
+    figure_of(path, rows, lambda common: f"{op} ({common}) on {device_text(context)}{what}: bandwidth and ceilings",
+              f"GB/s (least bytes / {drawn})",
+              lambda ax, members, number_of: draw_bandwidth(ax, members, context, number_of), scale)
 
 
 def plot_document(folder, name, document, peers):
@@ -214,11 +258,11 @@ def plot_document(folder, name, document, peers):
     paths = []
     groups = {}
     for row in document["rows"]:
-        warm = row["mode"] == "cpu-warm"
-        groups.setdefault((row["operator"], warm), []).append(row)
+        if row["operator"] in SIZE:
+            groups.setdefault((row["operator"], row["mode"] == "cpu-warm"), []).append(row)
     for (op, warm), rows in sorted(groups.items()):
-        if op not in SIZE or len({size_of(row) for row in rows}) < 2:
-            continue
+        if len({size_of(row) for row in rows}) < 2:
+            continue  # no curve
         what = ", in cache" if warm else ""
         stem = f"{folder}/{name}-{op}{'-warm' if warm else ''}"
         plot_times(f"{stem}-time.svg", op, rows, document["context"],

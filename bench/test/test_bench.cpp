@@ -207,6 +207,14 @@ TEST(Select, NothingSelectedIsAnError) {
   }
 }
 
+TEST(Select, TheListOfEverythingNeedsNoName) {
+  Selection selection;
+  selection.list_only = true;
+  Selected selected;
+  ASSERT_TRUE(select(selection, &selected).ok());
+  EXPECT_GT(selected.cells.size(), 20U);
+}
+
 TEST(Select, WrongProblemsAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"attn_res t=0 n=2 d=256", "attn_res: t: has 0, needs at least 1"},
@@ -260,12 +268,97 @@ TEST(Sets, RotationsSpanTheColdBytes) {
   EXPECT_EQ(sets_needed(*subject, settings, false, 187), 30);
 }
 
-/// A kernel that answers wrongly must not be timed.
+/// Counts its launches; its answers are as right as told.
+class FakeSubject : public Subject {
+ public:
+  explicit FakeSubject(int right_answers) : right_answers_(right_answers) {}
+
+  [[nodiscard]] std::string line() const override { return "fake t=1"; }
+  [[nodiscard]] int64_t bytes() const override { return 4096; }
+  [[nodiscard]] int64_t flops() const override { return 1; }
+  [[nodiscard]] int64_t calls_per_step() const override { return 3; }
+  [[nodiscard]] int64_t live_bytes() const override { return 1 << 20; }
+  [[nodiscard]] int64_t set_bytes() const override { return 1 << 20; }
+  Status make_sets(Device, int64_t count) override {
+    sets.assign(static_cast<size_t>(count), 0);
+    return {};
+  }
+  Status launch(std::string_view, int64_t set, const Launch&) override {
+    ++sets.at(static_cast<size_t>(set));
+    return {};
+  }
+  Status verify(std::string_view, const Launch&, Verified* verified) override {
+    verified->what = "all rows";
+    if (right_answers_-- <= 0) verified->verdict.fail("output[0]: has 1, needs 2");
+    return {};
+  }
+  [[nodiscard]] std::vector<Mover> movers(DeviceKind) override {
+    return {{"mover", 4096, [](int64_t, const Launch&) { return Status{}; }}};
+  }
+
+  std::vector<int> sets;  ///< launches of each
+
+ private:
+  int right_answers_;
+};
+
+struct FakeRun {
+  explicit FakeRun(int right_answers, Mode mode = Mode::cpu) : subject(right_answers) {
+    EXPECT_TRUE(default_settings({}, 1, &settings).ok());
+    settings.samples = 4;
+    settings.sample_us = 1;
+    settings.cold_bytes = 10 << 20;
+    cell = {"fake", "fake t=1", {}, {mode}, {"first", "second"}};
+    status = detail::measure_cpu(
+        cell, settings, subject, [](double) {}, &results);
+  }
+  FakeSubject subject;
+  Settings settings;
+  Cell cell;
+  std::vector<Result> results;
+  Status status;
+};
+
 TEST(Measure, AWrongKernelIsNotTimed) {
-  Cell cell{"attn_res", "attn_res t=2 n=1 d=64", {}, {Mode::cpu}, {"cpu_plain_row"}};
+  const FakeRun run(0);
+  EXPECT_EQ(run.status.message(), "fake t=1: first: wrong result, not timed: output[0]: has 1, needs 2");
+  EXPECT_EQ(run.subject.sets, std::vector<int>(10, 0));
+}
+
+TEST(Measure, AKernelThatTurnsWrongIsAnError) {
+  const FakeRun run(3);  // both right before, the second wrong after the timed launches
+  EXPECT_EQ(run.status.message(), "fake t=1: second: wrong result, not timed: output[0]: has 1, needs 2");
+}
+
+TEST(Measure, ResultsAreTheRowsOfThePlan) {
+  FakeRun run(4);
+  ASSERT_TRUE(run.status.ok()) << run.status.message();
+  const Plan rows = plan(run.cell, run.subject);
+  ASSERT_EQ(run.results.size(), rows.rows.size());
+  for (size_t i = 0; i < rows.rows.size(); ++i) {
+    const Result& result = run.results[i];
+    EXPECT_EQ(result.kernel, rows.rows[i].kernel);
+    EXPECT_EQ(result.samples_us.size(), 4U);
+    EXPECT_EQ(result.verified, rows.rows[i].is_kernel ? "all rows" : "");
+    EXPECT_EQ(result.probe_us.has_value(), rows.rows[i].is_kernel);
+    EXPECT_EQ(result.copy_fraction.has_value(), rows.rows[i].is_kernel);
+  }
+  EXPECT_EQ(run.results[0].sets, 10);
+  for (const int launches : run.subject.sets) EXPECT_GT(launches, 0) << "a set of the rotation was left out";
+}
+
+TEST(Measure, WarmStaysOnOneSet) {
+  const FakeRun run(4, Mode::cpu_warm);
+  ASSERT_TRUE(run.status.ok()) << run.status.message();
+  EXPECT_EQ(run.subject.sets.size(), 1U);
+  EXPECT_FALSE(run.results[0].copy_fraction.has_value());
+  for (const Result& result : run.results) EXPECT_NE(result.kernel, kCopyNt);
+}
+
+TEST(Measure, AnUnknownKernelIsAnError) {
+  const Cell cell{"attn_res", "attn_res t=2 n=1 d=64", {}, {Mode::cpu}, {"cpu_plain_row"}};
   Settings settings;
   ASSERT_TRUE(default_settings({}, 1, &settings).ok());
-  settings.samples = 2;
   std::vector<Result> results;
   const Status status = measure(
       cell, settings, [](double) {}, &results);

@@ -89,7 +89,7 @@ void LineParser::product(std::string_view key, int64_t& count, int64_t& each) {
     complain(fmt::format("{}: {}: has \"{}\", needs two whole numbers, as in 8x1024", line_.op, key,
                          text == nullptr ? "" : *text));
   }
-  keys_ += fmt::format(" {}", key);
+  note(key);
 }
 
 void LineParser::value(std::string_view key, int64_t& value, int64_t standard) {

@@ -1,6 +1,8 @@
 // How the KDA family spells its choices in problem lines.
 #pragma once
 
+#include <fmt/format.h>
+
 #include "silt/dtype.hpp"
 
 #include "core/problem_line.hpp"

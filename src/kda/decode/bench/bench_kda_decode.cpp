@@ -11,6 +11,7 @@
 #include "bench/set_arena.hpp"
 #include "core/status.hpp"
 #include "core/workers.hpp"
+#include "kda/decode/bench/bench_kda_chain.hpp"
 #include "kda/decode/cases.hpp"
 #include "kda/decode/problem.hpp"
 #include "proof/random.hpp"
@@ -62,7 +63,7 @@ class KdaDecodeSubject : public Subject {
   KdaDecodeProblem p_;
   SetArena arena_;
   int x_, conv_weight_, conv_bias_, conv_state_, raw_gate_, raw_beta_, A_log_, dt_bias_, indices_, state_, output_gate_,
-      norm_weight_, output_;
+      norm_weight_, output_, chain_qkv_, chain_o_;
   std::vector<std::vector<int32_t>> slots_;  ///< of every set
 };
 
@@ -81,6 +82,8 @@ KdaDecodeSubject::KdaDecodeSubject(const KdaDecodeProblem& problem) : p_(problem
   output_gate_ = arena_.add(p_.norm ? act(p_.b * p_.output_gate_stride) : 0);
   norm_weight_ = arena_.add(p_.norm ? 4 * kda::kDim : 0);
   output_ = arena_.add(act(p_.b * p_.output_stride));
+  chain_qkv_ = arena_.add(4 * p_.b * kda::kParts * p);
+  chain_o_ = arena_.add(4 * p_.b * p);
 }
 
 TensorView KdaDecodeSubject::tensor(int number, int64_t set, DType dtype, std::initializer_list<int64_t> shape,
@@ -167,6 +170,11 @@ Status KdaDecodeSubject::make_sets(Device device, int64_t count) {
 }
 
 Status KdaDecodeSubject::launch(std::string_view kernel, int64_t set, const Launch& launch) {
+  if (kernel == kChain || kernel == kChainPlain) {
+    const ChainBuffers between{reinterpret_cast<float*>(arena_.at(chain_qkv_, set)),
+                               reinterpret_cast<float*>(arena_.at(chain_o_, set))};
+    return launch_kda_chain(args(set), between, kernel, launch);
+  }
   Launch named = launch;
   named.policy = Policy::require(kernel);
   return kda_decode(args(set), named);
@@ -330,6 +338,12 @@ Status make(const ProblemLine& line, std::unique_ptr<Subject>* subject) {
 
 }  // namespace
 
-Room kda_decode_room() { return {"kda_decode", {}, make}; }
+Room kda_decode_room() {
+  return {"kda_decode",
+          {{kChain, DeviceKind::cpu, chain_accepts},
+           {kChainPlain, DeviceKind::cpu, chain_accepts},
+           {kChain, DeviceKind::cuda, chain_accepts}},
+          make};
+}
 
 }  // namespace silt::bench
