@@ -367,8 +367,8 @@ TEST_P(Determinism, AHundredRunsAreTheSame) {
 
 // 25, 27: for every thread count, also with more threads than tasks; histories are shifted once
 TEST_P(Determinism, ThreadsDoNotMatter) {
-  for (const char* line :
-       {"kda_decode b=7 h=3 padded=2 layout=ds", "kda_decode b=1 h=1", "kda_decode b=3 h=5 state=bf16"}) {
+  for (const char* line : {"kda_decode b=7 h=3 padded=2 layout=ds", "kda_decode b=1 h=1", "kda_decode b=1 h=5",
+                           "kda_decode b=3 h=5 state=bf16 layout=ds"}) {
     KdaDecodeCase first(problem_of(line), 19);
     ASSERT_TRUE(first.run(here().device, launch()).ok());
     for (const int threads : {1, 2, 3, 8, 64}) {
