@@ -6,13 +6,14 @@
 #include "kda/conv_update/cases.hpp"
 #include "kda/decode/cases.hpp"
 #include "kda/gated_norm/cases.hpp"
+#include "kda/prefill/cases.hpp"
 #include "kda/recurrence/cases.hpp"
 
 namespace silt {
 
 std::span<const Operator> all_operators() {
   static const std::array operators = {
-      attn_res_operator(),       kda_decode_operator(),     causal_conv1d_update_operator(),
+      attn_res_operator(),       kda_decode_operator(),     kda_prefill_operator(), causal_conv1d_update_operator(),
       kda_recurrence_operator(), rms_norm_gated_operator(),
   };
   return operators;

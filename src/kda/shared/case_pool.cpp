@@ -89,6 +89,12 @@ void fill_pool(CaseTensor& pool, Random& random, float low, float high, int64_t 
   }
 }
 
+void poison_slot(CaseTensor& pool, int64_t slot, int64_t slot_stride, int64_t elements) {
+  const size_t element = size_of(pool.dtype());
+  std::memset(pool.host<std::byte>() + static_cast<size_t>(slot * slot_stride) * element, 0xff,
+              static_cast<size_t>(elements) * element);
+}
+
 Verdict expect_untouched(std::string_view name, const std::vector<std::byte>& got, const std::vector<std::byte>& before,
                          Ranges written) {
   std::sort(written.begin(), written.end());

@@ -36,6 +36,9 @@ void fill_rows(CaseTensor& tensor, Random& random, float low, float high, int64_
 void fill_pool(CaseTensor& pool, Random& random, float low, float high, int64_t slot_stride, int64_t elements,
                const std::vector<int32_t>& indices);
 
+/// NaN in every element of a slot.
+void poison_slot(CaseTensor& pool, int64_t slot, int64_t slot_stride, int64_t elements);
+
 /// Byte ranges of a tensor's allocation: {begin, length}.
 using Ranges = std::vector<std::pair<size_t, size_t>>;
 /// Everything but `written` is as before, bit for bit.
