@@ -2,6 +2,7 @@
 //
 // A problem struct lists its fields once, in `template <class V> void fields(V& visit)`, in declaration order:
 //   visit.size("t", t);                            always printed, required when parsed
+//   visit.product("seqs", n, length);              two sizes, "8x1024"
 //   visit.value("align", align, 16);               printed where it differs from the default
 //   visit.choice("state", state, DType::f32, {...})
 // LinePrinter and LineParser are the two visitors, so that what is printed parses back.
@@ -43,6 +44,9 @@ class LinePrinter {
   explicit LinePrinter(std::string_view op) : text_(op) {}
 
   void size(std::string_view key, int64_t value) { text_ += fmt::format(" {}={}", key, value); }
+  void product(std::string_view key, int64_t count, int64_t each) {
+    text_ += fmt::format(" {}={}x{}", key, count, each);
+  }
   void value(std::string_view key, int64_t value, int64_t standard) {
     if (value != standard) size(key, value);
   }
@@ -72,6 +76,16 @@ class LineParser {
 
   void size(std::string_view key, int64_t& value) {
     if (!number(key, value)) complain(fmt::format("{}: {}: missing, needs a number", line_.op, key));
+    keys_ += fmt::format(" {}", key);
+  }
+  void product(std::string_view key, int64_t& count, int64_t& each) {
+    const std::string* text = find(key);
+    const size_t cross = text == nullptr ? std::string::npos : text->find('x');
+    if (cross == std::string::npos || !parse_number(std::string_view(*text).substr(0, cross), &count) ||
+        !parse_number(std::string_view(*text).substr(cross + 1), &each)) {
+      complain(fmt::format("{}: {}: has \"{}\", needs two whole numbers, as in 8x1024", line_.op, key,
+                           text == nullptr ? "" : *text));
+    }
     keys_ += fmt::format(" {}", key);
   }
   void value(std::string_view key, int64_t& value, int64_t standard) {
