@@ -4,6 +4,8 @@
 // sums its own experts in the order of its choice. So a row's result does not depend on which rows it was gathered
 // with.
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <mutex>
 
 #include "core/status.hpp"
@@ -159,12 +161,33 @@ void combine(const LayerContext& context, int64_t width) {
   });
 }
 
-void trace_routing(const LayerContext& context) {
+/// Per row: by how much the last chosen expert beat the first one left out. Where that is within the rounding of a
+/// score, the choice is the toss of a coin, and the token may differ from another implementation's by a whole expert.
+std::vector<float> choice_margins(const LayerContext& context, const MoeWeights& weights) {
+  const FeedForwardConfig& config = context.config.ffn;
+  const auto* logits = context.work.scores.data.as<float>();
+  std::vector<float> margins(static_cast<size_t>(context.rows()), std::numeric_limits<float>::infinity());
+  if (config.chosen == config.experts) return margins;
+  std::vector<float> selection(static_cast<size_t>(config.experts));
+  for (size_t r = 0; r < margins.size(); ++r) {
+    for (size_t e = 0; e < selection.size(); ++e) {
+      selection[e] = fast_sigmoid(logits[r * selection.size() + e]) + weights.correction[e];
+    }
+    std::sort(selection.begin(), selection.end(), std::greater<>());
+    const auto chosen = static_cast<size_t>(config.chosen);
+    margins[r] = selection[chosen - 1] - selection[chosen];
+  }
+  return margins;
+}
+
+void trace_routing(const LayerContext& context, const MoeWeights& weights) {
   if (!context.trace.on()) return;
   const FeedForwardConfig& config = context.config.ffn;
   const Workspace& work = context.work;
   context.trace.emit("moe_topk_ids", view(work.chosen.data(), {context.rows(), config.chosen}));
   context.trace.emit("moe_topk_weights", view(work.weights.data(), {context.rows(), config.chosen}));
+  const std::vector<float> margins = choice_margins(context, weights);
+  context.trace.emit("moe_choice_margin", view(margins.data(), {context.rows()}));
 }
 
 }  // namespace
@@ -190,7 +213,7 @@ Status run_moe(const LayerContext& context, const MoeWeights& weights) {
   if (shared) first.push_back({&weights.shared.gate_up, hidden, work.wide.view(rows, 2 * weights.shared.width)});
   SILT_TRY(multiply(first, threads));
   route(context, weights);
-  trace_routing(context);
+  trace_routing(context, weights);
   const TensorView in = latent ? work.latent.view(rows) : hidden;
   context.trace.emit("moe_latent_in", in);
   SILT_TRY(run_experts(context, weights, in));

@@ -54,21 +54,43 @@ TEST(Golden, ExactGreedyContinuations) {
   }
 }
 
+/// Feeds the golden continuations. A prompt is compared up to the first token for which some layer chose its experts by
+/// less than two roundings of a score: there fp32 does not decide, and one implementation's expert is another's loser
+/// (p064 has such a token, its 42nd: 3e-8 in layer 6).
 TEST(Golden, ExactLogitsWhileDecoding) {
-  const auto session = open_session(shared_k3_mini(Precision::f32));
-  const Goldens goldens("p064");
-  const std::vector<float> want = goldens.floats("greedy_logits");
-  std::vector<int32_t> tokens = goldens.ints("input_ids");
-  const std::vector<int32_t> greedy = goldens.ints("greedy_ids");
-  int32_t slot = -1;
-  ASSERT_TRUE(session->open(&slot).ok());
-  std::vector<StepLogits> logits;
-  for (size_t i = 0; i < greedy.size(); ++i) {
-    const StepInput input{slot, tokens};
-    ASSERT_TRUE(session->step(std::span(&input, 1), &logits).ok());
-    EXPECT_LE(difference(logits[0].values, std::span(want).subspan(i * kVocab, kVocab)).worst, kExactLogits) << i;
-    tokens = {greedy[i]};
+  constexpr float kUndecided = 0x1p-23F;
+  float margin = 0;
+  SessionOptions options;
+  options.trace = [&](const TraceTensor& tensor) {
+    if (!tensor.name.ends_with("moe_choice_margin")) return;
+    margin = std::min(margin, tensor.data[tensor.shape[0] - 1]);
+  };
+  std::unique_ptr<Session> session;
+  ASSERT_TRUE(Session::create(shared_k3_mini(Precision::f32), options, &session).ok());
+  size_t compared = 0;
+  double worst = 0;
+  for (const char* name : kPrompts) {
+    const Goldens goldens(name);
+    const std::vector<float> want = goldens.floats("greedy_logits");
+    std::vector<int32_t> tokens = goldens.ints("input_ids");
+    const std::vector<int32_t> greedy = goldens.ints("greedy_ids");
+    int32_t slot = -1;
+    ASSERT_TRUE(session->open(&slot).ok());
+    std::vector<StepLogits> logits;
+    for (size_t i = 0; i < greedy.size(); ++i, ++compared) {
+      const StepInput input{slot, tokens};
+      margin = 1;
+      ASSERT_TRUE(session->step(std::span(&input, 1), &logits).ok());
+      if (margin < kUndecided) break;
+      const Difference d = difference(logits[0].values, std::span(want).subspan(i * kVocab, kVocab));
+      EXPECT_LE(d.worst, kExactLogits) << name << ": token " << i;
+      worst = std::max(worst, d.worst);
+      tokens = {greedy[i]};
+    }
+    ASSERT_TRUE(session->release(slot).ok());
   }
+  EXPECT_GE(compared, size_t{3 * 64 + 40}) << "more undecided tokens than the model has";
+  RecordProperty("worst", fmt::format("{:.3g}", worst));
 }
 
 TEST(Golden, Bf16Logits) {
