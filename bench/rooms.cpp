@@ -5,12 +5,14 @@
 #include "kda/conv_update/bench/bench_causal_conv1d_update.hpp"
 #include "kda/decode/bench/bench_kda_decode.hpp"
 #include "kda/gated_norm/bench/bench_rms_norm_gated.hpp"
+#include "kda/prefill/bench/bench_kda_prefill.hpp"
 #include "kda/recurrence/bench/bench_kda_recurrence.hpp"
 
 namespace silt::bench {
 
 const std::vector<Room>& rooms() {
-  static const std::vector<Room> all = {attn_res_room(), kda_decode_room(), causal_conv1d_update_room(),
+  static const std::vector<Room> all = {attn_res_room(),       kda_decode_room(),
+                                        kda_prefill_room(),    causal_conv1d_update_room(),
                                         kda_recurrence_room(), rms_norm_gated_room()};
   return all;
 }

@@ -49,7 +49,7 @@ struct Wanted {
   std::string line;
   std::vector<Mode> modes;
   Device device;
-  bool every_kernel = true;
+  Kernels kernels = Kernels::all;
 };
 
 Status parse_device(const std::string& text, Device* device) {
@@ -110,17 +110,17 @@ Status gather(const Selection& selection, std::vector<Wanted>* all) {
       return invalid("device: has {}, needs {} (set {})", selection.device,
                      set->device == DeviceKind::cpu ? "cpu" : "cuda", name);
     }
-    for (const SetEntry& entry : set->entries) all->push_back({entry.line, entry.modes, device, set->every_kernel});
+    for (const SetEntry& entry : set->entries) all->push_back({entry.line, entry.modes, device, set->kernels});
   }
   for (const std::string& line : selection.problems) {
     Device device{};
     if (!selection.device.empty()) SILT_TRY(parse_device(selection.device, &device));
-    all->push_back({line, {}, device, true});
+    all->push_back({line, {}, device, Kernels::all});
   }
   if (all->empty() && selection.list_only) {  // everything there is
     for (const NamedSet& set : named_sets()) {
       for (const SetEntry& entry : set.entries) {
-        all->push_back({entry.line, entry.modes, {set.device, 0}, set.every_kernel});
+        all->push_back({entry.line, entry.modes, {set.device, 0}, set.kernels});
       }
     }
   }
@@ -154,8 +154,10 @@ Status candidates(const Selection& selection, const Wanted& wanted, std::string_
   for (const Baseline& baseline : room->baselines) {
     if (baseline.device == wanted.device.kind) known.emplace_back(baseline.name);
   }
+  const bool by_set = selection.kernels.empty();
+  const bool all = contains(selection.kernels, "all") || (by_set && wanted.kernels == Kernels::all);
   std::string chosen;
-  if (contains(selection.kernels, "auto") || (selection.kernels.empty() && !wanted.every_kernel)) {
+  if (contains(selection.kernels, "auto") || (by_set && wanted.kernels != Kernels::all)) {
     Explanation explanation;
     const Status status = explain(wanted.line, facts, {}, &explanation);
     if (status.code() == StatusCode::unsupported) refusals->push_back({wanted.line, "auto", status.message()});
@@ -163,13 +165,15 @@ Status candidates(const Selection& selection, const Wanted& wanted, std::string_
     chosen = explanation.kernel;
   }
   for (const std::string& name : known) {
-    const bool baseline =
-        std::any_of(room->baselines.begin(), room->baselines.end(), [&](const Baseline& b) { return b.name == name; });
-    const bool all = contains(selection.kernels, "all") || (selection.kernels.empty() && wanted.every_kernel);
+    const auto baseline =
+        std::find_if(room->baselines.begin(), room->baselines.end(), [&](const Baseline& b) { return b.name == name; });
+    const bool is_baseline = baseline != room->baselines.end();
     // The reference is slow; in-cache cells are small, and there it is the scalar row of the table.
-    const bool by_rule =
-        (all && (warm || !is_reference(name))) || (selection.kernels.empty() && baseline) || name == chosen;
-    if (by_rule || contains(selection.kernels, name)) names->push_back(name);
+    bool measured = name == chosen || contains(selection.kernels, name);
+    measured |= !is_baseline && (is_reference(name) ? by_set && warm : all);
+    measured |=
+        is_baseline && (all || by_set) && wanted.kernels != Kernels::only_chosen && (warm || !baseline->warm_only);
+    if (measured) names->push_back(name);
   }
   return {};
 }

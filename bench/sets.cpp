@@ -26,6 +26,7 @@ std::vector<SetEntry> cpu_goals() {
     entries.push_back({kda_decode(64, kHeadsOfRank, bf16_state), {Mode::cpu}});
     entries.push_back({kda_decode(256, kHeadsOfRank, bf16_state), {Mode::cpu}});
   }
+  entries.push_back({"kda_prefill seqs=1x512 h=12", {Mode::cpu}});
   entries.push_back({attn_res(1, 8), {Mode::cpu, Mode::cpu_warm}});
   for (const int n : {8, 4, 1, 0}) {
     for (const int t : {256, 4096}) entries.push_back({attn_res(t, n), {Mode::cpu}});
@@ -82,17 +83,18 @@ std::vector<SetEntry> h200_kda(const std::vector<std::pair<int, std::vector<int>
 
 const std::vector<NamedSet>& named_sets() {
   static const std::vector<NamedSet> all = {
-      {"cpu-goals", "the CPU figures of docs/measuring.md", DeviceKind::cpu, true, cpu_goals()},
-      {"cpu-sweep", "attn_res and kda_decode over their sizes, for the plots", DeviceKind::cpu, true, cpu_sweep()},
-      {"h200-attn", "attn_res: every goal cell of one H200", DeviceKind::cuda, false, h200_attn()},
-      {"h200-kda", "kda_decode: every goal cell of one H200 (12 and 96 heads)", DeviceKind::cuda, false,
+      {"cpu-goals", "the CPU figures of docs/measuring.md", DeviceKind::cpu, Kernels::chosen, cpu_goals()},
+      {"cpu-sweep", "attn_res and kda_decode over their sizes, for the plots", DeviceKind::cpu, Kernels::only_chosen,
+       cpu_sweep()},
+      {"h200-attn", "attn_res: every goal cell of one H200", DeviceKind::cuda, Kernels::chosen, h200_attn()},
+      {"h200-kda", "kda_decode: every goal cell of one H200 (12 and 96 heads)", DeviceKind::cuda, Kernels::chosen,
        h200_kda({{12, {1, 4, 8, 16, 32, 64, 128, 256, 1024}}, {96, {64, 128, 256}}})},
-      {"h200-kda-heads", "kda_decode: the other tensor-parallel head counts", DeviceKind::cuda, false,
+      {"h200-kda-heads", "kda_decode: the other tensor-parallel head counts", DeviceKind::cuda, Kernels::chosen,
        h200_kda({{24, {1, 8, 64, 256}}, {48, {1, 8, 64, 256}}, {96, {1, 8}}})},
       {"smoke",
        "a few seconds: does everything run",
        DeviceKind::cpu,
-       true,
+       Kernels::all,
        {{"attn_res t=3 n=2 d=256", {Mode::cpu, Mode::cpu_warm}},
         {"attn_res t=70 n=0 d=512 norm=0 delta=0", {Mode::cpu}},
         {"attn_res t=2 n=1 d=288 write=1 dtype=f32", {Mode::cpu}},
@@ -100,11 +102,12 @@ const std::vector<NamedSet>& named_sets() {
         {"kda_decode b=2 h=3 state=bf16 gate=softplus layout=ds bias=1 norm=0", {Mode::cpu}},
         {"causal_conv1d_update b=3 c=768", {Mode::cpu}},
         {"kda_recurrence seqs=2x3 h=2", {Mode::cpu}},
+        {"kda_prefill seqs=2x5 h=2", {Mode::cpu}},
         {"rms_norm_gated t=5 h=2", {Mode::cpu}}}},
       {"cpu-chain",
        "the operators of the KDA chain on their own",
        DeviceKind::cpu,
-       true,
+       Kernels::all,
        {{"causal_conv1d_update b=64 c=4608", {Mode::cpu}},
         {"kda_recurrence seqs=64x1 h=12", {Mode::cpu}},
         {"kda_recurrence seqs=4x16 h=12", {Mode::cpu}},

@@ -16,12 +16,18 @@ struct SetEntry {
   std::vector<Mode> modes;
 };
 
+/// Which kernels are measured where a command line names none.
+enum class Kernels {
+  all,     ///< every kernel of the device but the reference, and the baselines
+  chosen,  ///< the one that a call would take, and the baselines
+  only_chosen
+};
+
 struct NamedSet {
   std::string_view name;
   std::string_view what;
   DeviceKind device = DeviceKind::cpu;
-  /// Every kernel of the device, or only the one that a call would take (and the baselines).
-  bool every_kernel = true;
+  Kernels kernels = Kernels::all;
   std::vector<SetEntry> entries;
 };
 

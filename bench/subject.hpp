@@ -66,6 +66,7 @@ struct Baseline {
   DeviceKind device = DeviceKind::cpu;
   /// unsupported, with the reason, where it does not take a problem line; null: takes all.
   Status (*accepts)(std::string_view name, std::string_view line, const DeviceFacts& facts) = nullptr;
+  bool warm_only = false;  ///< measured of its own accord only where the cell has an in-cache series
 };
 
 /// A room's entry.

@@ -99,11 +99,12 @@ __global__ void __launch_bounds__(512) bench_row_mover(RowMover m, int parts, bo
   const int64_t token = blockIdx.x / parts;
   const int64_t at = (static_cast<int64_t>(blockIdx.x % parts) * blockDim.x + threadIdx.x) * 16;
   const bool active = at < m.row_bytes;
+  const int64_t from = active ? at : 0;  // threads behind the row load its start: no branch separates the loads
   if (!late) wait_and_trigger();
-  const char* bank = static_cast<const char*>(m.bank) + token * m.bank_token_stride + at;
+  const char* bank = static_cast<const char*>(m.bank) + token * m.bank_token_stride + from;
   uint4 row[kRows + 1];
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) row[i] = load_16<kLoad>(bank + i * m.bank_slot_stride, active);
+  for (int i = 0; i < kRows; ++i) row[i] = load_16<kLoad>(bank + i * m.bank_slot_stride);
   if (late) wait_and_trigger();
   if (!active) return;
   char* prefix = static_cast<char*>(m.prefix) + token * m.prefix_stride + at;

@@ -1,5 +1,7 @@
 """SVG plots of kept results: time against tokens or rows, and bandwidth against bytes with the ceilings."""
 
+import math
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -9,7 +11,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 from results import MODES, fields_of, is_kernel, natural, percentile, without  # noqa: E402
 
 # What a problem's size is; everything else of the line tells panels apart.
-SIZE = {"attn_res": ("t", "tokens"), "kda_decode": ("b", "rows (sequences)")}
+SIZE = {"attn_res": ("t", "tokens"), "kda_decode": ("b", "rows (sequences)"), "kda_prefill": ("seqs", "tokens"),
+        "kda_recurrence": ("seqs", "tokens")}
 LATE = ("stable",)  # fields that belong to a launch mode, not to the problem
 UNTOLD = ("r",)  # fields that no panel's title needs
 DEFAULTS = {"state": "f32", "dtype": "bf16", "delta": "1", "norm": "1", "gate": "safe", "layout": "sd"}
@@ -36,7 +39,8 @@ def panel_of(row):
 
 
 def size_of(row):
-    return int(fields_of(row["problem"])[SIZE[row["operator"]][0]])
+    """Tokens or rows; "8x1024" is a product."""
+    return math.prod(int(part) for part in fields_of(row["problem"])[SIZE[row["operator"]][0]].split("x"))
 
 
 def is_cpu(row):

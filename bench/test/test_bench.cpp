@@ -1,4 +1,5 @@
 // silt-bench without timing: statistics, the table, selection, sets, and the subjects' arithmetic.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -138,7 +139,7 @@ TEST(Select, AProblemGetsEveryKernelButTheReference) {
   ASSERT_TRUE(select(selection, &selected).ok());
   const std::vector<std::string> rows = names(selected);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), "attn_res t=4 n=2 d=256/cpu_plain_rows/cpu"), 1);
-  EXPECT_EQ(std::count(rows.begin(), rows.end(), "attn_res t=4 n=2 d=256/cpu_scalar_rows/cpu"), 1);
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), "attn_res t=4 n=2 d=256/cpu_scalar_rows/cpu"), 0) << "only in cache";
   EXPECT_EQ(std::count(rows.begin(), rows.end(), "attn_res t=4 n=2 d=256/cpu_reference/cpu"), 0);
 }
 
@@ -150,6 +151,32 @@ TEST(Select, KernelsAndModesByName) {
   Selected selected;
   ASSERT_TRUE(select(selection, &selected).ok());
   EXPECT_EQ(names(selected), std::vector<std::string>{"attn_res t=4 n=2 d=256/cpu_reference/cpu-warm"});
+}
+
+TEST(Select, InCacheCellsShowTheScalarRows) {
+  Selection selection;
+  selection.sets = {"smoke"};
+  selection.filter = "n=2 d=256/.*/cpu-warm";
+  Selected selected;
+  ASSERT_TRUE(select(selection, &selected).ok());
+  const std::vector<std::string> rows = names(selected);
+  for (const char* kernel : {"cpu_scalar_rows", "cpu_reference", "cpu_plain_rows"}) {
+    EXPECT_EQ(std::count(rows.begin(), rows.end(), fmt::format("attn_res t=3 n=2 d=256/{}/cpu-warm", kernel)), 1);
+  }
+}
+
+TEST(Select, ASweepHasTheChosenKernelOnly) {
+  Selection selection;
+  selection.sets = {"cpu-sweep"};
+  selection.filter = "kda_decode b=4 h=12/";
+  Selected selected;
+  ASSERT_TRUE(select(selection, &selected).ok());
+  EXPECT_EQ(names(selected).size(), 1U);
+  selection.sets = {"cpu-goals"};
+  selection.filter = "kda_decode b=256 h=12/";
+  Selected goals;
+  ASSERT_TRUE(select(selection, &goals).ok());
+  EXPECT_EQ(names(goals).size(), 3U) << "the chosen kernel and both chains";
 }
 
 TEST(Select, AutoIsWhatACallWouldTake) {

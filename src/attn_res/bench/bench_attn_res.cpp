@@ -297,6 +297,6 @@ Status make(const ProblemLine& line, std::unique_ptr<Subject>* subject) {
 
 }  // namespace
 
-Room attn_res_room() { return {"attn_res", {{kScalar, DeviceKind::cpu}}, make}; }
+Room attn_res_room() { return {"attn_res", {{kScalar, DeviceKind::cpu, nullptr, true}}, make}; }
 
 }  // namespace silt::bench
