@@ -50,12 +50,13 @@ Status launch_raw(KernelName name, const void* kernel, const LaunchShape& shape,
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
-  if (shape.cluster > 1) {
+  if (shape.cluster > 0) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
     attributes[count++].val.clusterDim = {1, static_cast<unsigned>(shape.cluster), 1};
   }
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(shape.grid), static_cast<unsigned>(shape.cluster));
+  config.gridDim =
+      dim3(static_cast<unsigned>(shape.grid), static_cast<unsigned>(shape.cluster > 0 ? shape.cluster : 1));
   config.blockDim = dim3(static_cast<unsigned>(shape.block));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream);

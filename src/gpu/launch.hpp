@@ -21,7 +21,9 @@ struct KernelName {
 struct LaunchShape {
   int64_t grid = 1;  ///< blocks (or clusters) along x; every count that grows with the batch goes here
   int block = 1;     ///< threads
-  int cluster = 1;   ///< blocks of a cluster, along y
+  /// Blocks of a cluster, along y; 0: none. A kernel that speaks to its cluster asks for one even if it is of one
+  /// block: without the attribute its cluster instructions are illegal.
+  int cluster = 0;
   size_t shared_bytes = 0;
   bool dependent = false;  ///< programmatic dependent launch: the kernel calls dependency_wait before it reads
 };
