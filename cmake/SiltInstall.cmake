@@ -1,5 +1,4 @@
 # install() rules and the package that find_package(silt) reads.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS silt EXPORT siltTargets
