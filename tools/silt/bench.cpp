@@ -5,13 +5,14 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "command.hpp"
 
 namespace silt::cli {
 namespace {
 
-int run(const CLI::App& command) {
+int run(std::vector<std::string> words) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path program = self.parent_path() / "silt-bench";
@@ -21,7 +22,6 @@ int run(const CLI::App& command) {
         fmt::format("{}: not found; it is built with SILT_BUILD_BENCH=ON and belongs beside silt", program.string()),
         kWrongUse);
   }
-  std::vector<std::string> words = command.remaining();
   words.insert(words.begin(), program.string());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -33,11 +33,12 @@ int run(const CLI::App& command) {
 
 }  // namespace
 
-Command add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Benchmarks: everything behind the word goes to silt-bench");
-  command->prefix_command();
-  command->footer(example("silt bench --list") + "\nThe options of silt-bench: silt bench -- --help");
-  return {command, [command] { return run(*command); }};
+void add_bench(CommandLine& line) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  Command command =
+      line.add("bench", "Benchmarks: everything behind the word goes to silt-bench",
+               "silt bench --list\nThe options of silt-bench: silt bench -- --help", [words] { return run(*words); });
+  command.rest(words.get());
 }
 
 }  // namespace silt::cli

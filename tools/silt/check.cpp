@@ -123,19 +123,14 @@ int run(const Options& options) {
 
 }  // namespace
 
-Command add_check(CLI::App& app) {
+void add_check(CommandLine& line) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("check", "Every kernel that this machine can run, against the double-precision reference");
-  command->add_option("--op", options->op, "Only this operator")->type_name("NAME");
-  command->add_option("--kernel", options->kernel, "Only this kernel")->type_name("NAME");
-  command->add_option("--seed", options->seed, "Seed of the random data")
-      ->type_name("N")
-      ->check(whole_number(0, INT64_MAX))
-      ->capture_default_str();
-  command->add_flag("--verbose", options->verbose, "A line for every case");
-  command->footer(example("silt check --op attn_res"));
-  return {command, [options] { return run(*options); }};
+  Command command = line.add("check", "Every kernel that this machine can run, against the double-precision reference",
+                             "silt check --op attn_res", [options] { return run(*options); });
+  command.text("--op", &options->op, "NAME", "Only this operator");
+  command.text("--kernel", &options->kernel, "NAME", "Only this kernel");
+  command.whole("--seed", &options->seed, 0, INT64_MAX, "Seed of the random data");
+  command.flag("--verbose", &options->verbose, "A line for every case");
 }
 
 }  // namespace silt::cli

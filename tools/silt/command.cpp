@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 
 namespace silt::cli {
@@ -21,12 +19,6 @@ std::string_view kind_name(DeviceKind kind) {
   return "unknown";
 }
 
-template <class T>
-bool parse(std::string_view text, T* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 }  // namespace
 
 int complain(std::string_view command, std::string_view text, Exit exit) {
@@ -39,32 +31,10 @@ int complain(std::string_view command, const Status& status) {
   return complain(command, status.message(), use ? kWrongUse : kWrongResult);
 }
 
-std::string joined(const std::vector<std::string_view>& names) {
+std::string joined(const std::vector<std::string_view>& names, std::string_view separator) {
   std::string text;
-  for (const std::string_view name : names) text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
+  for (const std::string_view name : names) text += fmt::format("{}{}", text.empty() ? "" : separator, name);
   return text;
-}
-
-CLI::Validator whole_number(int64_t least, int64_t most) {
-  const std::string needs = most == INT64_MAX ? fmt::format("a whole number, at least {}", least)
-                                              : fmt::format("a whole number in {}..{}", least, most);
-  return {[=](std::string& text) {
-            int64_t value = 0;
-            const bool good = parse(text, &value) && value >= least && value <= most;
-            return good ? std::string() : fmt::format("has \"{}\", needs {}", text, needs);
-          },
-          ""};
-}
-
-CLI::Validator real_number(double least, double most) {
-  const std::string needs =
-      std::isinf(most) ? fmt::format("a number, at least {}", least) : fmt::format("a number in {}..{}", least, most);
-  return {[=](std::string& text) {
-            double value = 0;
-            const bool good = parse(text, &value) && std::isfinite(value) && value >= least && value <= most;
-            return good ? std::string() : fmt::format("has \"{}\", needs {}", text, needs);
-          },
-          ""};
 }
 
 std::string device_name(Device device) {
@@ -89,7 +59,5 @@ std::vector<Device> devices_at_hand(std::vector<std::string>* missing) {
   }
   return all;
 }
-
-std::string example(std::string_view lines) { return fmt::format("Example:\n  {}", lines); }
 
 }  // namespace silt::cli

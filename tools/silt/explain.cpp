@@ -58,17 +58,15 @@ int run(const Options& options) {
 
 }  // namespace
 
-Command add_explain(CLI::App& app) {
+void add_explain(CommandLine& line) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("explain", "Which kernel a problem takes on a device, and why the others do not");
-  command->add_option("LINE", options->words, "An operator and its sizes; the problem line of tests and benchmarks");
-  command
-      ->add_option("--device", options->device, "A device at hand (cpu, cuda:0) or a known one; default: all at hand")
-      ->type_name("NAME");
-  command->add_option("--kernel", options->kernel, "Explain as if this kernel were required")->type_name("NAME");
-  command->footer(example("silt explain attn_res t=64 n=8 d=7168 --device h200"));
-  return {command, [options] { return run(*options); }};
+  Command command =
+      line.add("explain", "Which kernel a problem takes on a device, and why the others do not",
+               "silt explain attn_res t=64 n=8 d=7168 --device h200", [options] { return run(*options); });
+  command.positionals("LINE", &options->words, "An operator and its sizes; the problem line of tests and benchmarks");
+  command.text("--device", &options->device, "NAME",
+               "A device at hand (cpu, cuda:0) or a known one; default: all at hand");
+  command.text("--kernel", &options->kernel, "NAME", "Explain as if this kernel were required");
 }
 
 }  // namespace silt::cli

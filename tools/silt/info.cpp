@@ -48,11 +48,8 @@ int run() {
 
 }  // namespace
 
-Command add_info(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("info", "Devices, CPU features, kernels that were built and why others were not");
-  command->footer(example("silt info"));
-  return {command, run};
+void add_info(CommandLine& line) {
+  line.add("info", "Devices, CPU features, kernels that were built and why others were not", "silt info", run);
 }
 
 }  // namespace silt::cli
