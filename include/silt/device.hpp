@@ -16,7 +16,7 @@ enum class Vendor : int32_t { x86 = 0, arm = 1, nvidia = 2, amd = 3 };
 
 /// CPU instruction sets that kernels ask for. Bits of DeviceFacts::cpu_features.
 enum CpuFeature : uint32_t {
-  kCpuAvx2 = 1u << 0,    ///< AVX2 and FMA
+  kCpuAvx2 = 1u << 0,    ///< AVX2, FMA, BMI, BMI2
   kCpuAvx512 = 1u << 1,  ///< F, BW, CD, DQ, VL
   kCpuAvx512Bf16 = 1u << 2,
   kCpuNeon = 1u << 3,

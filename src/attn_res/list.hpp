@@ -7,6 +7,7 @@
 namespace silt {
 
 using AttnResKernel = Kernel<AttnResProblem, AttnResArgs>;
+using AttnResLaunch = Status (*)(const AttnResProblem&, const AttnResArgs&, const Launch&);
 using AttnResList = KernelList<AttnResProblem, AttnResArgs>;
 
 AttnResList attn_res_list();

@@ -25,7 +25,11 @@ std::string model_name() {
 uint32_t features() {
 #if defined(__x86_64__)
   uint32_t found = 0;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found |= kCpuAvx2;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
+      !__builtin_cpu_supports("bmi2")) {
+    return 0;
+  }
+  found |= kCpuAvx2;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
     found |= kCpuAvx512;

@@ -1,4 +1,4 @@
-// What a test of an operator walks: every built kernel with a device of its kind at hand.
+// What a test of an operator walks: every built kernel with a device at hand that it can run on.
 #pragma once
 
 #include <cctype>
@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "silt/check.hpp"
 #include "silt/choose.hpp"
 #include "silt/device.hpp"
 
@@ -16,12 +17,22 @@ struct KernelHere {
   Device device;
 };
 
+/// Whether the kernel takes any line of the standing check on this device; a CPU without its instructions takes none.
+inline bool runs_on(std::string_view op, std::string_view kernel, const DeviceFacts& facts) {
+  for (const std::string& line : check_lines(op)) {
+    Explanation explanation;
+    if (explain(line, facts, Policy::require(kernel), &explanation).ok()) return true;
+  }
+  return false;
+}
+
 inline std::vector<KernelHere> kernels_here(std::string_view op) {
   std::vector<KernelHere> all;
   for (const KernelInfo& info : kernels(op)) {
     const Device device{info.device, 0};
     DeviceFacts facts;
-    if (info.built && device_facts(device, &facts).ok()) all.push_back({std::string(info.name), device});
+    if (info.built && device_facts(device, &facts).ok() && runs_on(op, info.name, facts))
+      all.push_back({std::string(info.name), device});
   }
   return all;
 }

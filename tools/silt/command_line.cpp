@@ -26,27 +26,43 @@ std::optional<T> parse(const std::string& text, T least, T most) {
   throw CLI::ValidationError(name, fmt::format("has \"{}\", needs {}", has, needs));
 }
 
-/// An option with one value that `set` takes or refuses.
+/// CLI11 takes a positional value in brackets for a list. A mark behind the bracket prevents that until the value is
+/// set.
+constexpr char kMark = '\x01';
+
+std::string marked(std::string word) {
+  if (word.starts_with('[') && word.ends_with(']')) word += kMark;
+  return word;
+}
+
+std::string unmarked(std::string word) {
+  if (word.starts_with('[') && word.ends_with(kMark)) word.pop_back();
+  return word;
+}
+
+/// An option whose values `set` takes or refuses, one after the other.
 CLI::Option* add(CLI::App* app, const char* name, const char* type, const char* help,
                  const std::function<void(const std::string&)>& set) {
   CLI::Option* option = app->add_option(
       name,
       [set](const CLI::results_t& values) {
-        set(values.front());
+        for (const std::string& value : values) set(unmarked(value));
         return true;
       },
       help);
-  return option->type_name(type)->expected(1);
+  return option->type_name(type);
 }
 
 }  // namespace
 
 void Command::positional(const char* name, std::string* value, const char* help) {
-  app_->add_option(name, *value, help)->type_name("");
+  add(app_, name, "", help, [value](const std::string& given) { *value = given; });
 }
 
 void Command::positionals(const char* name, std::vector<std::string>* values, const char* help) {
-  app_->add_option(name, *values, help)->type_name("");
+  add(app_, name, "", help, [values](const std::string& given) { values->push_back(given); })
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->allow_extra_args(true);
 }
 
 void Command::text(const char* name, std::string* value, const char* type, const char* help) {
@@ -54,10 +70,11 @@ void Command::text(const char* name, std::string* value, const char* type, const
 }
 
 void Command::texts(const char* name, std::vector<std::string>* values, const char* type, const char* help) {
-  CLI::Option* option = app_->add_option(name, *values, help)->type_name(type)->allow_extra_args(false);
-  option->each([name](const std::string& given) {
+  CLI::Option* option = add(app_, name, type, help, [name, values](const std::string& given) {
     if (given.empty()) refuse(name, given, "at least one character");
+    values->push_back(given);
   });
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
 }
 
 void Command::choice(const char* name, std::string* value, const std::vector<std::string_view>& choices,
@@ -96,7 +113,9 @@ void Command::real(const char* name, std::optional<float>* value, double least, 
 
 void Command::rest(std::vector<std::string>* words) {
   app_->prefix_command();
-  app_->parse_complete_callback([app = app_, words] { *words = app->remaining(); });
+  app_->parse_complete_callback([app = app_, words] {
+    for (const std::string& word : app->remaining()) words->push_back(unmarked(word));
+  });
 }
 
 CommandLine::CommandLine()
@@ -124,7 +143,7 @@ int CommandLine::complain(const std::string& what) const {
   const auto extra = chosen.empty() ? app_->remaining() : chosen.front()->remaining();
   std::string text = what;
   if (!extra.empty()) {
-    const std::string& word = extra.front();
+    const std::string word = unmarked(extra.front());
     const bool option = word.starts_with('-');
     std::vector<std::string_view> names;
     for (const Entry& entry : entries_) names.push_back(entry.app->get_name());
@@ -141,7 +160,9 @@ int CommandLine::complain(const std::string& what) const {
 
 int CommandLine::run(int argc, char** argv) {
   try {
-    app_->parse(argc, argv);
+    std::vector<std::string> words;  // CLI11 takes them last to first
+    for (int i = argc - 1; i > 0; --i) words.push_back(marked(argv[i]));
+    app_->parse(std::move(words));
   } catch (const CLI::Success& asked) {
     return app_->exit(asked);  // --help and --version
   } catch (const CLI::ParseError& error) {
