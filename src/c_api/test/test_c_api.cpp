@@ -8,6 +8,11 @@
 
 #include "attn_res/cases.hpp"
 #include "c_api/read_struct.hpp"
+#include "kda/conv_update/cases.hpp"
+#include "kda/decode/cases.hpp"
+#include "kda/gated_norm/cases.hpp"
+#include "kda/prefill/cases.hpp"
+#include "kda/recurrence/cases.hpp"
 #include "proof/kernels_here.hpp"
 
 namespace silt {
@@ -71,6 +76,116 @@ TEST(Fields, AttnRes) {
     const silt_attn_res_args c_args = to_c(args);
     return silt_attn_res(&c_args, nullptr);
   });
+}
+
+/// Fields that decode and prefill have alike, and those that they share with the recurrence.
+template <class CArgs, class Args>
+void fill_step(const Args& from, CArgs& args) {
+  args.x = to_c(from.x);
+  args.conv_weight = to_c(from.conv_weight);
+  args.conv_bias = to_c(from.conv_bias);
+  args.conv_state = to_c(from.conv_state);
+  args.output_gate = to_c(from.output_gate);
+  args.norm_weight = to_c(from.norm_weight);
+  args.norm_eps = from.norm_eps;
+}
+
+template <class CArgs, class Args>
+void fill_state(const Args& from, CArgs& args) {
+  args.raw_gate = to_c(from.raw_gate);
+  args.raw_beta = to_c(from.raw_beta);
+  args.A_log = to_c(from.A_log);
+  args.dt_bias = to_c(from.dt_bias);
+  args.state_indices = to_c(from.state_indices);
+  args.state = to_c(from.state);
+  args.safe_gate = from.safe_gate ? 1 : 0;
+  args.lower_bound = from.lower_bound;
+  args.output = to_c(from.output);
+  args.null_slot = from.null_slot;
+}
+
+TEST(Fields, KdaDecode) {
+  for (const char* line :
+       {"kda_decode b=5 h=3 bias=1 lower_bound=-0.5 padded=2", "kda_decode b=4 h=2 gate=softplus null=-1"}) {
+    auto c = case_of<KdaDecodeCase>(line, 1);
+    c.norm_eps = 0.5F;
+    expect_right(c, [](const KdaDecodeArgs& from) {
+      silt_kda_decode_args args = silt_kda_decode_defaults();
+      fill_step(from, args);
+      fill_state(from, args);
+      return silt_kda_decode(&args, nullptr);
+    });
+  }
+}
+
+TEST(Fields, KdaPrefill) {
+  for (const char* line : {"kda_prefill seqs=3x4 h=2 initial=1 bias=1 lengths=ragged padded=1 t=14",
+                           "kda_prefill seqs=2x3 h=2 gate=softplus null=-1"}) {
+    auto c = case_of<KdaPrefillCase>(line, 1);
+    c.norm_eps = 0.5F;
+    expect_right(c, [](const KdaPrefillArgs& from) {
+      silt_kda_prefill_args args = silt_kda_prefill_defaults();
+      fill_step(from, args);
+      fill_state(from, args);
+      args.offsets = to_c(from.offsets);
+      args.has_initial_state = to_c(from.has_initial_state);
+      return silt_kda_prefill(&args, nullptr);
+    });
+  }
+}
+
+TEST(Fields, CausalConv1dUpdate) {
+  auto c = case_of<CausalConv1dUpdateCase>("causal_conv1d_update b=4 n=3 c=384 bias=1 padded=1 null=-1", 1);
+  expect_right(c, [](const CausalConv1dUpdateArgs& from) {
+    silt_causal_conv1d_update_args args = silt_causal_conv1d_update_defaults();
+    args.x = to_c(from.x);
+    args.weight = to_c(from.weight);
+    args.bias = to_c(from.bias);
+    args.conv_state = to_c(from.conv_state);
+    args.state_indices = to_c(from.state_indices);
+    args.output = to_c(from.output);
+    args.null_slot = from.null_slot;
+    const silt_status status = silt_causal_conv1d_update(&args, nullptr);
+    args.reserved = 1;
+    EXPECT_EQ(silt_causal_conv1d_update(&args, nullptr), SILT_INVALID_ARGUMENT);
+    return status;
+  });
+}
+
+TEST(Fields, KdaRecurrence) {
+  for (const char* line : {"kda_recurrence seqs=3x4 h=2 lengths=ragged padded=1 t=14 lower_bound=-1",
+                           "kda_recurrence seqs=3x1 h=2 offsets=0 gate=softplus null=-1"}) {
+    expect_right(case_of<KdaRecurrenceCase>(line, 1), [](const KdaRecurrenceArgs& from) {
+      silt_kda_recurrence_args args = silt_kda_recurrence_defaults();
+      fill_state(from, args);
+      args.q = to_c(from.q);
+      args.k = to_c(from.k);
+      args.v = to_c(from.v);
+      args.offsets = to_c(from.offsets);
+      return silt_kda_recurrence(&args, nullptr);
+    });
+  }
+}
+
+TEST(Fields, RmsNormGated) {
+  for (const char* line : {"rms_norm_gated t=3 h=2", "rms_norm_gated t=3 h=2 act=silu"}) {
+    auto c = case_of<RmsNormGatedCase>(line, 1);
+    c.eps = 0.5F;
+    expect_right(c, [](const RmsNormGatedArgs& from) {
+      silt_rms_norm_gated_args args = silt_rms_norm_gated_defaults();
+      args.x = to_c(from.x);
+      args.gate = to_c(from.gate);
+      args.weight = to_c(from.weight);
+      args.eps = from.eps;
+      args.activation = static_cast<int32_t>(from.activation);
+      args.output = to_c(from.output);
+      const silt_status status = silt_rms_norm_gated(&args, nullptr);
+      args.activation = 2;
+      EXPECT_EQ(silt_rms_norm_gated(&args, nullptr), SILT_INVALID_ARGUMENT);
+      EXPECT_STREQ(silt_last_error(), "rms_norm_gated: activation: has 2, needs 0..1");
+      return status;
+    });
+  }
 }
 
 TEST(Launch, ReachesTheCall) {
