@@ -22,7 +22,7 @@ if(SILT_SANITIZE)
 endif()
 
 if(SILT_MODEL)
-  set(SILT_DNNL DNNL::dnnl)
+  set(SILT_DNNL DNNL::dnnl gomp) # gomp: its threads are set per call
 endif()
 
 # silt_test(NAME sources...): one GoogleTest program of the internal library, registered with CTest.

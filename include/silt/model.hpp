@@ -30,8 +30,8 @@ enum class Precision : int32_t {
 
 struct ModelOptions {
   Precision precision = Precision::bf16;
-  int32_t threads = 0;                            ///< for loading; 0: every core the process may use
-  std::function<void(double fraction)> progress;  ///< called with 0..1 while weights are read and packed
+  int32_t threads = 0;                              ///< for loading; 0: every core the process may use
+  std::function<void(double fraction)> progress{};  ///< called with 0..1 while weights are read and packed
 };
 
 enum class AttentionKind : int32_t { kda = 0, mla = 1 };
@@ -112,7 +112,7 @@ struct SessionOptions {
   int64_t prefill_chunk = 256;  ///< most tokens that go through the layers at once; more are cut into pieces
   int32_t threads = 0;          ///< 0: every core the process may use
   /// Called for every intermediate tensor of every step. Tracing costs time and memory.
-  std::function<void(const TraceTensor&)> trace;
+  std::function<void(const TraceTensor&)> trace{};
 };
 
 enum class LogitsOf : int32_t { last = 0, all = 1, none = 2 };
@@ -120,7 +120,7 @@ enum class LogitsOf : int32_t { last = 0, all = 1, none = 2 };
 /// What one sequence does in a step: these tokens come next.
 struct StepInput {
   int32_t slot = -1;
-  std::span<const int32_t> tokens;  ///< at least one
+  std::span<const int32_t> tokens{};  ///< at least one
   LogitsOf logits = LogitsOf::last;
 };
 
@@ -180,15 +180,15 @@ enum class StopReason : int32_t {
 SILT_API std::string_view to_string(StopReason reason);
 
 struct GenerateOptions {
-  Sampling sampling;
+  Sampling sampling{};
   int64_t max_tokens = 256;
-  std::vector<std::string> stop;  ///< the text ends before the first of these that appears; none may be empty
-  bool ignore_end = false;        ///< go on after an end token
+  std::vector<std::string> stop{};  ///< the text ends before the first of these that appears; none may be empty
+  bool ignore_end = false;          ///< go on after an end token
   /// New text of prompt `index`: always valid UTF-8, an incomplete character is held back until the rest of it comes,
   /// an invalid byte becomes U+FFFD. Text that could begin a stop string is held back too. False cancels the call.
-  std::function<bool(size_t index, std::string_view text)> on_text;
+  std::function<bool(size_t index, std::string_view text)> on_text{};
   /// Prompt tokens processed so far, and how many there are in the call. False cancels.
-  std::function<bool(int64_t done, int64_t total)> on_prefill;
+  std::function<bool(int64_t done, int64_t total)> on_prefill{};
 };
 
 struct Completion {
@@ -209,7 +209,7 @@ SILT_API Status generate(Session& session, std::span<const std::vector<int32_t>>
 
 struct ScoreOptions {
   int64_t window = 1024;  ///< tokens; each window is predicted from the begin token and its own earlier tokens
-  std::function<bool(int64_t done, int64_t total)> on_progress;  ///< tokens; false cancels (status `exhausted`)
+  std::function<bool(int64_t done, int64_t total)> on_progress{};  ///< tokens; false ends the call with an error
 };
 
 struct ScoreResult {
