@@ -42,7 +42,8 @@ struct Visit {
 namespace detail {
 /// The environment's policy where the call has none of its own.
 Policy effective_policy(const Policy& policy, std::string_view op, std::span<const Candidate> candidates);
-Status walk(std::string_view op, std::span<const Candidate> candidates, const DeviceFacts& facts, const Policy& policy,
+/// `given` is the policy of the call.
+Status walk(std::string_view op, std::span<const Candidate> candidates, const DeviceFacts& facts, const Policy& given,
             FunctionRef<Reason(size_t)> accepts, FunctionRef<std::string()> line, Choice* choice,
             std::vector<Visit>* trace);
 std::string table(std::span<const Candidate> candidates, const std::vector<Visit>& trace, size_t chosen,

@@ -30,7 +30,7 @@ bool within(const std::vector<double>& got, const std::vector<double>& want, dou
 TEST(Compare, WithinFindsOneWrongElement) {
   const std::vector<double> want = ramp(100);
   EXPECT_TRUE(within(want, want, 1e-9));
-  for (const size_t place : {0, 57, 99}) {
+  for (const size_t place : {size_t{0}, size_t{57}, size_t{99}}) {
     std::vector<double> got = want;
     got[place] += 2e-9;
     EXPECT_FALSE(within(got, want, 1e-9));

@@ -1,0 +1,63 @@
+#include "command.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace silt::cli {
+namespace {
+
+std::string_view kind_name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return "cuda";
+    case DeviceKind::hip:
+      return "hip";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+int complain(std::string_view command, std::string_view text, Exit exit) {
+  fmt::print(stderr, "silt {}: {}\n", command, text);
+  return exit;
+}
+
+int complain(std::string_view command, const Status& status) {
+  const bool use = status.code() == StatusCode::invalid_argument || status.code() == StatusCode::io_error;
+  return complain(command, status.message(), use ? kWrongUse : kWrongResult);
+}
+
+std::string joined(const std::vector<std::string_view>& names, std::string_view separator) {
+  std::string text;
+  for (const std::string_view name : names) text += fmt::format("{}{}", text.empty() ? "" : separator, name);
+  return text;
+}
+
+std::string device_name(Device device) {
+  if (device.kind == DeviceKind::cpu) return "cpu";
+  return fmt::format("{}:{}", kind_name(device.kind), device.index);
+}
+
+std::vector<Device> devices_at_hand(std::vector<std::string>* missing) {
+  std::vector<Device> all;
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::hip}) {
+    // The ordinals of a backend are dense; invalid_argument says that there are no more.
+    for (Device device{kind, 0};; ++device.index) {
+      DeviceFacts facts;
+      const Status status = device_facts(device, &facts);
+      if (status.ok()) {
+        all.push_back(device);
+        continue;
+      }
+      if (missing != nullptr && device.index == 0) missing->push_back(status.message());
+      break;
+    }
+  }
+  return all;
+}
+
+}  // namespace silt::cli
