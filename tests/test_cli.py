@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 SILT, WRONG_SILT = sys.argv[1:3]
-COMMANDS = ["check", "explain", "bench", "info"]
+COMMANDS = ["generate", "check", "explain", "bench", "info", "perplexity"]
 
 
 def run(*arguments, program=SILT, stdin=subprocess.DEVNULL, **more):

@@ -9,10 +9,12 @@
 
 int main(int argc, char** argv) {
   silt::cli::CommandLine line;
+  silt::cli::add_generate(line);
   silt::cli::add_check(line);
   silt::cli::add_explain(line);
   silt::cli::add_bench(line);
   silt::cli::add_info(line);
+  silt::cli::add_perplexity(line);
   const int exit = line.run(argc, argv);
   // What was printed may still wait in the buffer: a full disk shows here.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
