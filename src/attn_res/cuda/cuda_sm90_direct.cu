@@ -4,9 +4,9 @@
 // with or without delta, slot write and output norm (cuda_sm90_direct.hpp).
 //
 // Plan: one token per cluster, nothing persistent. A lane holds 8 columns of every row: 4 registers a row. Narrow: one
-// block of 128 threads per 1024 columns. Wide: two blocks of up to 14 warps. Phases: load all rows, statistics,
-// exchange of partial sums across the cluster, softmax, mixture from the registers, output norm with a second exchange,
-// store.
+// block of 128 threads per 1024 columns. Wide: four blocks of up to 7 warps, or two of up to 14. Phases: load all rows,
+// statistics, exchange of partial sums across the cluster, softmax, mixture from the registers, output norm with a
+// second exchange, store.
 //
 // Data path: every row is read once, 16 bytes a lane, by the thread that also writes those columns of prefix, slot and
 // output; nothing is staged in shared memory. Only partial sums cross blocks, by st.async onto an mbarrier of the
@@ -15,14 +15,15 @@
 // has arrived. The block barriers of a narrow block publish the four partial sums of its warps.
 //
 // Dependent launch: in late order stable rows (all, or all but the last; fewer count as none) and weights are loaded
-// before the dependency wait, and dependents are triggered right after it; otherwise the wait comes first and the
-// trigger last. Rows in late order are plain or streaming loads, never the read-only path: ptxas moves those below the
-// wait, and then nothing is early.
+// before the dependency wait, and dependents are triggered right after it; otherwise the trigger comes last, and only
+// addresses and mbarriers are made before the wait. Rows in late order are plain or streaming loads, never the read-only
+// path: ptxas may move those below the wait, and then nothing is early.
 //
 // Bytes: 2*D*(nb + 1 + 2*delta + write + 1) per token (cost.cpp); the weights stay in L2.
 //
 // Roofline: D = 7168, nb = 8, T = 8192 on H200: 1.41 GB, 333 us at the 4237 GB/s of a device copy. A prototype of this
-// design measured 319 us; at one token, where nothing but latency counts, 2.35 us against 1.2 us of moving the bytes.
+// design measured 319 us, this kernel 318; at one token nothing but latency counts: 2.35 us (prototype) against 1.2 us
+// of moving the bytes.
 //
 // Rounding: fp32 from the loads to one rounding at p and one at the output. Sums: 8 columns of a lane in order, lanes
 // by a butterfly, warps in groups of four, groups in order. Neither T nor the form changes that order, so a row's bits
@@ -43,14 +44,17 @@ namespace {
 using namespace gpu;        // NOLINT(google-build-using-namespace): the vocabulary this file is written in
 using attn_res_cuda::Rows;  // the arguments
 
-/// Blocks per SM that the register budget is cut for. Narrow: 72 registers at 8 sources (7 blocks of 128 threads), 32
-/// without any. Wide: two blocks of 448 threads, more where few rows leave room.
-constexpr int narrow_blocks(int n) {
-  constexpr int kBlocks[] = {16, 12, 10, 10, 9, 8, 8, 7, 7};
-  return kBlocks[n];
+/// Threads and blocks per SM that the register budget is cut for: 72 registers at 8 blocks (28 warps an SM in every
+/// form), 56 at 4, 32 to 40 below.
+constexpr int threads(Form form) { return kWarpLanes * most_warps(form); }
+constexpr int blocks_per_processor(Form form, int n) {
+  constexpr int kNarrow[] = {16, 12, 10, 10, 9, 8, 8, 7, 7};
+  constexpr int kFour[] = {6, 6, 5, 5, 5, 4, 4, 4, 4};
+  constexpr int kTwo[] = {3, 3, 2, 2, 2, 2, 2, 2, 2};
+  return form == Form::narrow ? kNarrow[n] : form == Form::four ? kFour[n] : kTwo[n];
 }
-constexpr int wide_blocks(int n) { return n == 0 ? 4 : n == 1 ? 3 : 2; }
-constexpr int threads(Form form) { return form == Form::narrow ? 32 * kGroupWarps : 32 * kMostWideWarps; }
+
+constexpr int kWaitFirst = -1;
 
 /// Where a thread stands.
 struct Place {
@@ -78,22 +82,51 @@ SILT_DEVICE Place place(int d) {
   return at;
 }
 
-/// Shared memory of the two exchanges: what the other blocks send.
+/// Shared memory of the two exchanges: what the blocks send each other. Senders that do not exist count as zeros, so
+/// that sums need no bounds. A wide form receives the sums of all warps: a lane reads those of its value 16 bytes at a
+/// time, and the pitch keeps eight lanes in different banks.
 template <Form kForm, int kValues>
 struct Exchange {
-  static constexpr int kSenders = kForm == Form::narrow ? kMostGroups : kMostWarps;
-  static constexpr int kPitch = kValues == 0 ? 1 : kValues;
-  float statistics[kSenders][kPitch];
-  alignas(16) float norms[kSenders];
-  float block_statistics[kGroupWarps][kPitch];  ///< narrow: the warps of this block
-  alignas(16) float block_norms[kGroupWarps];
+  static constexpr int kBlocks = wide_blocks(kForm);
+  static constexpr int kPitch = kMostWarps + kGroupWarps;
+  alignas(16) float statistics[kValues + 1][kPitch];  ///< the last row: norms
   alignas(8) uint64_t barrier[2];
+  SILT_DEVICE float (&norms())[kPitch] { return statistics[kValues]; }
 };
+template <int kValues>
+struct Exchange<Form::narrow, kValues> {
+  alignas(16) float statistics[kMostGroups * (kValues + 1)];  ///< [group][value], then the norms
+  alignas(16) float block_norms[kGroupWarps];
+  float block_statistics[kGroupWarps][kValues + 1];  ///< the warps of this block
+  alignas(8) uint64_t barrier[2];
+  SILT_DEVICE float* norms() { return statistics + kMostGroups * kValues; }
+};
+
+/// Zeros, by the first warp: the arrival of its first thread on the mbarriers publishes them.
+template <int kValues>
+SILT_DEVICE void clear(Exchange<Form::narrow, kValues>& exchange, int) {
+  constexpr int kVectors = kMostGroups * (kValues + 1) / 4;
+#pragma unroll
+  for (int first = 0; first < kVectors; first += kWarpLanes) {
+    const int i = first + static_cast<int>(threadIdx.x);
+    if (i < kVectors) reinterpret_cast<float4*>(exchange.statistics)[i] = make_float4(0, 0, 0, 0);
+  }
+}
+template <Form kForm, int kValues>
+SILT_DEVICE void clear(Exchange<kForm, kValues>& exchange, int d) {
+  if (threadIdx.x > kValues) return;
+#pragma unroll 1
+  for (int warp = warps_of_row(d) / kGroupWarps * kGroupWarps; warp < kMostWarps; warp += kGroupWarps) {
+    *reinterpret_cast<float4*>(&exchange.statistics[threadIdx.x][warp]) = make_float4(0, 0, 0, 0);
+  }
+}
 
 /// Barriers that expect what this block will be sent; published by the relaxed arrival that follows.
 template <Form kForm, int kValues, bool kNorm>
 SILT_DEVICE void open_exchange(Exchange<kForm, kValues>& exchange, int d) {
   if constexpr (kValues == 0 && !kNorm) return;
+  if (threadIdx.x < kWarpLanes) clear(exchange, d);
+  __syncwarp();
   if (threadIdx.x == 0) {
     const auto senders = static_cast<uint32_t>(kForm == Form::narrow ? static_cast<int>(gridDim.y) : warps_of_row(d));
     const uint32_t statistics = shared_address(&exchange.barrier[0]);
@@ -108,18 +141,13 @@ SILT_DEVICE void open_exchange(Exchange<kForm, kValues>& exchange, int d) {
   cluster_arrive_relaxed();
 }
 
-/// Sums of four in order, then the groups in order: the one order of this kernel. value(i) is the sum of warp i.
-template <class Value>
-SILT_DEVICE float sum_of_warps(int warps, Value value) {
+/// Sums of four in order, then the groups in order: the one order of this kernel.
+SILT_DEVICE float sum_of_warps(const float* sums) {
   float total = 0.0F;
 #pragma unroll
   for (int group = 0; group < kMostWarps; group += kGroupWarps) {
-    if (group < warps) {
-      float sum = value(group);
-#pragma unroll
-      for (int i = 1; i < kGroupWarps; ++i) sum += group + i < warps ? value(group + i) : 0.0F;
-      total += sum;
-    }
+    const float4 four = *reinterpret_cast<const float4*>(sums + group);
+    total += four.x + four.y + four.z + four.w;
   }
   return total;
 }
@@ -127,7 +155,7 @@ SILT_DEVICE float sum_of_warps(int warps, Value value) {
 /// From kValues partial sums per warp, scattered over its lanes (one at most), to the total `lane` of the whole row in
 /// every warp of the cluster.
 template <int kValues>
-SILT_DEVICE float exchange_statistics(Exchange<Form::narrow, kValues>& exchange, const Place& at, int, float partial) {
+SILT_DEVICE float exchange_statistics(Exchange<Form::narrow, kValues>& exchange, const Place& at, float partial) {
   const Scattered held = scattered<kValues>(at.lane);
   if (held.count >= 1) exchange.block_statistics[at.warp][held.first] = partial;
   __syncthreads();
@@ -137,7 +165,7 @@ SILT_DEVICE float exchange_statistics(Exchange<Form::narrow, kValues>& exchange,
     float sum = exchange.block_statistics[0][at.lane];
 #pragma unroll
     for (int i = 1; i < kGroupWarps; ++i) sum += exchange.block_statistics[i][at.lane];
-    const uint32_t mine = shared_address(&exchange.statistics[blockIdx.y][at.lane]);
+    const uint32_t mine = shared_address(&exchange.statistics[blockIdx.y * kValues + static_cast<uint32_t>(at.lane)]);
 #pragma unroll
     for (int first = 0; first < kMostGroups; first += kGroupWarps) {  // warp w serves blocks w and w + 4
       const auto target = static_cast<uint32_t>(first + at.warp);
@@ -150,32 +178,32 @@ SILT_DEVICE float exchange_statistics(Exchange<Form::narrow, kValues>& exchange,
   float total = 0.0F;
   if (listed) {
 #pragma unroll
-    for (int i = 0; i < kMostGroups; ++i)
-      total += i < static_cast<int>(gridDim.y) ? exchange.statistics[i][at.lane] : 0.0F;
+    for (int i = 0; i < kMostGroups; ++i) total += exchange.statistics[i * kValues + at.lane];
   }
   return total;
 }
 
-template <int kValues>
-SILT_DEVICE float exchange_statistics(Exchange<Form::wide, kValues>& exchange, const Place& at, int d, float partial) {
+template <Form kForm, int kValues>
+SILT_DEVICE float exchange_statistics(Exchange<kForm, kValues>& exchange, const Place& at, float partial) {
   const Scattered held = scattered<kValues>(at.lane);
   const uint32_t barrier = shared_address(&exchange.barrier[0]);
   if (held.count >= 1 && at.active) {
-    const uint32_t mine = shared_address(&exchange.statistics[at.warp_of_row][held.first]);
+    const uint32_t mine = shared_address(&exchange.statistics[held.first][at.warp_of_row]);
 #pragma unroll
-    for (uint32_t target = 0; target < kWideBlocks; ++target) {
-      store_async(remote_address(mine, target), partial, remote_address(barrier, target));
+    for (int target = 0; target < exchange.kBlocks; ++target) {
+      const auto block = static_cast<uint32_t>(target);
+      store_async(remote_address(mine, block), partial, remote_address(barrier, block));
     }
   }
   __syncwarp();
   mbarrier_wait(barrier, 0);
   if (at.lane >= kValues) return 0.0F;
-  return sum_of_warps(warps_of_row(d), [&](int i) { return exchange.statistics[i][at.lane]; });
+  return sum_of_warps(exchange.statistics[at.lane]);
 }
 
 /// The sum over the row of one value per warp, in every thread.
 template <int kValues>
-SILT_DEVICE float exchange_norm(Exchange<Form::narrow, kValues>& exchange, const Place& at, int, float squares) {
+SILT_DEVICE float exchange_norm(Exchange<Form::narrow, kValues>& exchange, const Place& at, float squares) {
   squares = lane_sum(squares);
   if (at.lane == 0) exchange.block_norms[at.warp] = squares;
   __syncthreads();
@@ -185,7 +213,7 @@ SILT_DEVICE float exchange_norm(Exchange<Form::narrow, kValues>& exchange, const
 #pragma unroll
     for (int i = 1; i < kGroupWarps; ++i) sum += exchange.block_norms[i];
     const auto target = static_cast<uint32_t>(at.lane);
-    const uint32_t mine = shared_address(&exchange.norms[blockIdx.y]);
+    const uint32_t mine = shared_address(&exchange.norms()[blockIdx.y]);
     if (at.lane < static_cast<int>(gridDim.y))
       store_async(remote_address(mine, target), sum, remote_address(barrier, target));
     __syncwarp();
@@ -193,22 +221,22 @@ SILT_DEVICE float exchange_norm(Exchange<Form::narrow, kValues>& exchange, const
   mbarrier_wait(barrier, 0);
   float total = 0.0F;
 #pragma unroll
-  for (int i = 0; i < kMostGroups; ++i) total += i < static_cast<int>(gridDim.y) ? exchange.norms[i] : 0.0F;
+  for (int i = 0; i < kMostGroups; ++i) total += exchange.norms()[i];
   return total;
 }
 
-template <int kValues>
-SILT_DEVICE float exchange_norm(Exchange<Form::wide, kValues>& exchange, const Place& at, int d, float squares) {
+template <Form kForm, int kValues>
+SILT_DEVICE float exchange_norm(Exchange<kForm, kValues>& exchange, const Place& at, float squares) {
   squares = lane_sum(squares);
   const uint32_t barrier = shared_address(&exchange.barrier[1]);
-  if (at.lane < kWideBlocks && at.active) {
+  if (at.lane < exchange.kBlocks && at.active) {
     const auto target = static_cast<uint32_t>(at.lane);
-    const uint32_t mine = shared_address(&exchange.norms[at.warp_of_row]);
+    const uint32_t mine = shared_address(&exchange.norms()[at.warp_of_row]);
     store_async(remote_address(mine, target), squares, remote_address(barrier, target));
   }
   __syncwarp();
   mbarrier_wait(barrier, 0);
-  return sum_of_warps(warps_of_row(d), [&](int i) { return exchange.norms[i]; });
+  return sum_of_warps(exchange.norms());
 }
 
 /// A token's registers: 8 columns of every row, and of the weights.
@@ -237,20 +265,24 @@ SILT_DEVICE void load_moving(Columns<kN>& c, const uint16_t* prefix, const uint1
   if (has_delta) c.delta = load_16<kRows>(delta);
 }
 
-template <Load kWeights, int kN>
+/// Read-only loads: weights belong to no kernel of the stream. Plain ones would miss L1 in every block (its acquire of
+/// the cluster barrier drops what they cached), and all SMs would ask L2 for the same lines: 20-35 % of the time at
+/// T >= 512 for 1 to 6 blocks.
+template <int kN>
 SILT_DEVICE void load_weights(Columns<kN>& c, const Rows& p, uint32_t column) {
   if constexpr (kN > 0) {
-    c.norm = load_16<kWeights>(p.norm_weight + column);
-    c.qk = load_16<kWeights>(p.qk_weight + column);
+    c.norm = load_16<Load::constant>(p.norm_weight + column);
+    c.qk = load_16<Load::constant>(p.qk_weight + column);
   }
 }
 
-template <int kN, bool kNorm, bool kLate, Form kForm, Load kRows>
-__global__ void __launch_bounds__(threads(kForm), kForm == Form::narrow ? narrow_blocks(kN) : wide_blocks(kN))
+/// kEarly: rows of the bank that are read before the dependency wait; kWaitFirst: nothing is, and the trigger comes
+/// last.
+template <int kN, bool kNorm, int kEarly, Form kForm, Load kRows>
+__global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN))
     attn_res_cuda_sm90_direct(const Rows p) {
   constexpr int kSources = kN + 1;
   constexpr int kValues = kN == 0 ? 0 : 2 * kSources;
-  constexpr int kEarly = kN == 0 ? 0 : kN - 1;  // rows that late order reads early: all, all but the last, or none
   __shared__ Exchange<kForm, kValues> exchange;
 
   const Place at = place<kForm>(p.d);
@@ -262,22 +294,20 @@ __global__ void __launch_bounds__(threads(kForm), kForm == Form::narrow ? narrow
 
   // Everything the token needs is asked for at once; statistics start with the first rows while the last are under way.
   Columns<kN> c;
-  if constexpr (kLate) {
-    if (p.stable >= kEarly) load_bank<kRows>(c, bank, p.block_slot_stride, 0, kEarly);
-    if (p.stable >= kN) load_bank<kRows>(c, bank, p.block_slot_stride, kEarly, kN);
-    load_weights<Load::plain>(c, p, at.column);
+  if constexpr (kEarly != kWaitFirst) {
+    load_bank<kRows>(c, bank, p.block_slot_stride, 0, kEarly);
+    load_weights(c, p, at.column);
     open_exchange<kForm, kValues, kNorm>(exchange, p.d);
     dependency_wait();
     trigger_dependents();
-    if (p.stable < kEarly) load_bank<kRows>(c, bank, p.block_slot_stride, 0, kEarly);
-    if (p.stable < kN) load_bank<kRows>(c, bank, p.block_slot_stride, kEarly, kN);
     load_moving<kRows>(c, prefix, delta, has_delta);
+    load_bank<kRows>(c, bank, p.block_slot_stride, kEarly, kN);
   } else {
-    dependency_wait();
+    open_exchange<kForm, kValues, kNorm>(exchange, p.d);
+    dependency_wait_after(prefix, bank + p.block_slot_stride, p.norm_weight + at.column, p.qk_weight + at.column);
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kN);
     load_moving<kRows>(c, prefix, delta, has_delta);
-    load_weights<Load::constant>(c, p, at.column);
-    open_exchange<kForm, kValues, kNorm>(exchange, p.d);
+    load_weights(c, p, at.column);
   }
   if constexpr (kValues > 0 || kNorm) cluster_wait();  // the peers' mbarriers exist; passes under the loads' latency
 
@@ -309,52 +339,70 @@ __global__ void __launch_bounds__(threads(kForm), kForm == Form::narrow ? narrow
   if constexpr (kN > 0) {
     statistics(kN);
     reduce_scatter<kSources, 8>(partial, at.lane);
-    const float total = exchange_statistics(exchange, at, p.d, at.active ? partial[0] : 0.0F);
-    const float weight = attn_res_cuda::softmax_weight<kSources>(total, at.lane, p.inverse_d, p.eps);
+    const float total = exchange_statistics(exchange, at, at.active ? partial[0] : 0.0F);
+    const float e = attn_res_cuda::softmax_numerator<kSources>(total, at.lane, p.inverse_d, p.eps);
+    float denominator = 0.0F;  // every lane adds up its own, beside the mixture
 #pragma unroll
     for (float& m : mix) m = 0.0F;
 #pragma unroll
     for (int i = 0; i < kSources; ++i) {
-      attn_res_cuda::add_scaled(c.rows[i], __shfl_sync(kAllLanes, weight, i), mix);
+      const float weight = __shfl_sync(kAllLanes, e, i);
+      denominator += weight;
+      attn_res_cuda::add_scaled(c.rows[i], weight, mix);
     }
+    const float inverse = attn_res_cuda::reciprocal_fast(denominator);
+#pragma unroll
+    for (float& m : mix) m *= inverse;
   } else {
     unpack_bf16(c.rows[0], mix);
   }
 
   uint4 out;
   if constexpr (kNorm) {
-    const float squares = exchange_norm(exchange, at, p.d, at.active ? attn_res_cuda::sum_of_squares(mix) : 0.0F);
+    const float squares = exchange_norm(exchange, at, at.active ? attn_res_cuda::sum_of_squares(mix) : 0.0F);
     out = attn_res_cuda::normalised(mix, rsqrtf(fmaf(squares, p.inverse_d, p.output_norm_eps)), g);
   } else {
     out = pack_bf16(mix);
   }
   if (at.active) store_16(p.output + token * p.output_stride + at.column, out);
-  if constexpr (!kLate) trigger_dependents();
+  if constexpr (kEarly == kWaitFirst) trigger_dependents();
 }
 
 using Work = void (*)(Rows);
 
-/// What is instantiated: form and load hint, then order, norm, blocks.
+/// What is instantiated for a form and load hint: order (nothing early, all rows but the last, all rows), norm, blocks.
 struct Works {
-  Work of[2][2][kMostSources + 1];
+  Work of[3][2][kMostSources + 1];
 };
 template <Form kForm, Load kRows, int... kN>
 constexpr Works works(std::integer_sequence<int, kN...>) {
-  return {{{{attn_res_cuda_sm90_direct<kN, false, false, kForm, kRows>...},
-            {attn_res_cuda_sm90_direct<kN, true, false, kForm, kRows>...}},
-           {{attn_res_cuda_sm90_direct<kN, false, true, kForm, kRows>...},
-            {attn_res_cuda_sm90_direct<kN, true, true, kForm, kRows>...}}}};
+  return {{{{attn_res_cuda_sm90_direct<kN, false, kWaitFirst, kForm, kRows>...},
+            {attn_res_cuda_sm90_direct<kN, true, kWaitFirst, kForm, kRows>...}},
+           {{attn_res_cuda_sm90_direct<kN, false, (kN > 0 ? kN - 1 : 0), kForm, kRows>...},
+            {attn_res_cuda_sm90_direct<kN, true, (kN > 0 ? kN - 1 : 0), kForm, kRows>...}},
+           {{attn_res_cuda_sm90_direct<kN, false, kN, kForm, kRows>...},
+            {attn_res_cuda_sm90_direct<kN, true, kN, kForm, kRows>...}}}};
 }
 using Blocks = std::make_integer_sequence<int, kMostSources + 1>;
-constexpr Works kWorks[2][2] = {
-    {works<Form::narrow, Load::plain>(Blocks{}), works<Form::narrow, Load::stream>(Blocks{})},
-    {works<Form::wide, Load::plain>(Blocks{}), works<Form::wide, Load::stream>(Blocks{})}};
+constexpr Works kWorks[] = {works<Form::narrow, Load::plain>(Blocks{}), works<Form::narrow, Load::stream>(Blocks{}),
+                            works<Form::four, Load::plain>(Blocks{}), works<Form::two, Load::plain>(Blocks{}),
+                            works<Form::two, Load::stream>(Blocks{})};
+
+constexpr int index_of(const Plan& plan) {
+  if (plan.form == Form::four) return 2;
+  return (plan.form == Form::two ? 3 : 0) + (plan.stream ? 1 : 0);
+}
+
+/// Fewer stable rows than all but the last count as none: then nothing is early, and late order gains nothing.
+int order_of(const AttnResProblem& problem, Pdl pdl) {
+  if (pdl != Pdl::late || problem.stable_rows() < problem.n - 1) return 0;
+  return problem.stable_rows() < problem.n ? 1 : 2;
+}
 
 }  // namespace
 
 Status launch_plan(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch, const Plan& plan) {
-  const bool late = launch.pdl == Pdl::late;
-  const Work work = kWorks[plan.form == Form::wide][plan.stream].of[late][problem.norm][problem.n];
+  const Work work = kWorks[index_of(plan)].of[order_of(problem, launch.pdl)][problem.norm][problem.n];
   LaunchShape shape;
   shape.cluster = blocks_per_token(plan, problem.d);
   shape.grid = problem.t;

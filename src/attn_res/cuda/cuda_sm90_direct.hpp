@@ -17,17 +17,19 @@ constexpr int kGroupColumns = kGroupWarps * kWarpColumns;
 constexpr int kMostGroups = 8;  ///< blocks of a cluster that every GPU with clusters can run
 constexpr int kMostColumns = kMostGroups * kGroupColumns;
 constexpr int kMostWarps = kMostGroups * kGroupWarps;
-/// A wide cluster is two blocks of up to 14 warps, which is 7168 columns: two such blocks fit one SM at 72 registers.
-/// Sixteen warps would leave one block per SM.
-constexpr int kWideBlocks = 2;
-constexpr int kMostWideWarps = 14;
 /// Rows of the bank that fit registers next to the prefix: 9 rows of 4 registers each, of 72.
 constexpr int kMostSources = 8;
 
 enum class Form : int32_t {
   narrow,  ///< one block of 128 threads per 1024 columns: least latency, most blocks in flight
-  wide,    ///< two blocks: fewest blocks to start and finish, best where memory is the limit
+  four,    ///< four blocks of up to 7 warps: fewer blocks to start and finish, for few rows and many tokens
+  two,     ///< two blocks of up to 14 warps: room for the next launch to start early
 };
+
+/// Blocks of the wide forms. Their 28 warps are 7168 columns: so many fit one SM at 72 registers, eight or sixteen
+/// warps a block would leave a block less.
+constexpr int wide_blocks(Form form) { return form == Form::four ? 4 : 2; }
+constexpr int most_warps(Form form) { return form == Form::narrow ? kGroupWarps : 28 / wide_blocks(form); }
 
 struct Plan {
   Form form = Form::narrow;
@@ -36,40 +38,46 @@ struct Plan {
 
 /// Blocks of a cluster and threads of a block.
 constexpr int blocks_per_token(const Plan& plan, int64_t d) {
-  if (plan.form == Form::wide) return kWideBlocks;
+  if (plan.form != Form::narrow) return wide_blocks(plan.form);
   return static_cast<int>((d + kGroupColumns - 1) / kGroupColumns);
 }
 constexpr int threads_per_block(const Plan& plan, int64_t d) {
   if (plan.form == Form::narrow) return 32 * kGroupWarps;
   const auto warps = static_cast<int>((d + kWarpColumns - 1) / kWarpColumns);
-  return 32 * ((warps + kWideBlocks - 1) / kWideBlocks);
+  return 32 * ((warps + wide_blocks(plan.form) - 1) / wide_blocks(plan.form));
 }
 
+/// Four has no code with the streaming hint, which gains nothing where that form is of use. Every block of a cluster
+/// has a warp that exists.
 constexpr bool fits(const Plan& plan, int64_t d) {
-  return plan.form == Form::narrow || (d > kWarpColumns && threads_per_block(plan, d) <= 32 * kMostWideWarps);
+  if (plan.form == Form::narrow) return true;
+  if (plan.form == Form::four && plan.stream) return false;
+  const int warps = threads_per_block(plan, d) / 32;
+  return warps <= most_warps(plan.form) && warps * (wide_blocks(plan.form) - 1) * kWarpColumns < d;
 }
 
 /// The fastest form by what was measured at 7168 columns (docs/ladder/attn_res_cuda.md); other sizes go by their bytes.
 constexpr Plan choose_plan(const AttnResProblem& problem, Pdl pdl) {
   const int64_t t = problem.t * problem.d / 7168;
   const bool late = pdl == Pdl::late;
-  int64_t stream_to = 512;  // largest t with the streaming hint
-  int64_t wide_from = 2048;
-  bool wide = false;
+  Plan plan;
+  int64_t four_from = INT64_MAX;
   if (problem.n == 0) {
-    wide_from = 132;
+    plan.stream = t <= 512;
+    four_from = late ? 160 : 80;
   } else if (problem.n <= 2) {
-    wide_from = late ? 100 : 32;
+    plan.stream = t <= (problem.n == 1 ? 512 : 32);
+    four_from = 192;
   } else if (problem.n <= 5) {
-    stream_to = 32;
-    wide_from = late ? 97 : 384;
-  } else if (late) {
-    wide_from = 1024;
+    plan.stream = t <= (late ? 100 : 48);
+    four_from = 1536;
+  } else {
+    plan.stream = t <= 512;
     // Fewer and larger blocks leave room for the next launch to start early.
-    wide = t >= 48 && t <= 132;
+    if (late && t >= 56 && t <= 80) plan.form = Form::two;
   }
-  Plan plan{wide || t >= wide_from ? Form::wide : Form::narrow, t <= stream_to};
-  // Up to 4096 columns a narrow cluster has at most four blocks, and wide ones gain nothing.
+  if (t >= four_from) plan = {Form::four, false};
+  // Up to 4096 columns a narrow cluster has at most four blocks, and the wide forms gain nothing.
   if (problem.d <= 4096 || !fits(plan, problem.d)) plan.form = Form::narrow;
   return plan;
 }

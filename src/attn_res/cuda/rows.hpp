@@ -117,19 +117,28 @@ SILT_DEVICE float reciprocal_fast(float x) {
   return y;
 }
 
-/// Softmax over kSources sources of a token. Lane i holds total i: dot products of sources 0.. in lanes 0.., sums of
-/// squares in the kSources lanes behind. Returns the weight of source `lane`; other lanes get nothing of use. A sum of
-/// squares beyond the fp32 range gives 1/sqrt(inf) = 0, as contract.md asks.
+/// Softmax over kSources sources of a token, not yet divided by its sum. Lane i holds total i: dot products of sources
+/// 0.. in lanes 0.., sums of squares in the kSources lanes behind. Returns exp(logit - largest)/16 of source `lane`;
+/// other lanes get nothing of use. A sum of squares beyond the fp32 range gives 1/sqrt(inf) = 0, as contract.md asks.
+/// The 16 keeps a mixture by these numerators below its largest row, so that it overflows no earlier than the result.
 template <int kSources>
-SILT_DEVICE float softmax_weight(float total, int lane, float inverse_d, float eps) {
-  static_assert(2 * kSources <= gpu::kWarpLanes);
+SILT_DEVICE float softmax_numerator(float total, int lane, float inverse_d, float eps) {
+  static_assert(2 * kSources <= gpu::kWarpLanes && kSources <= 16);
   constexpr float kLog2E = 1.4426950408889634F;
+  constexpr float kLog2Of16 = 4.0F;
   constexpr int kGroup = kSources > 8 ? 16 : kSources > 4 ? 8 : kSources > 2 ? 4 : 2;
   const float squares = __shfl_sync(gpu::kAllLanes, total, (lane + kSources) & (gpu::kWarpLanes - 1));
   const bool held = lane < kSources;
   const float logit = held ? total * rsqrtf(fmaf(squares, inverse_d, eps)) : -INFINITY;
   const float largest = gpu::lane_max<kGroup>(logit);
-  const float e = held ? exp2_fast((logit - largest) * kLog2E) : 0.0F;
+  return held ? exp2_fast(fmaf(logit - largest, kLog2E, -kLog2Of16)) : 0.0F;
+}
+
+/// The same divided by the sum: the weight of source `lane`.
+template <int kSources>
+SILT_DEVICE float softmax_weight(float total, int lane, float inverse_d, float eps) {
+  constexpr int kGroup = kSources > 8 ? 16 : kSources > 4 ? 8 : kSources > 2 ? 4 : 2;
+  const float e = softmax_numerator<kSources>(total, lane, inverse_d, eps);
   return e * reciprocal_fast(gpu::lane_sum<kGroup>(e));
 }
 

@@ -8,6 +8,7 @@
 #include "attn_res/cases.hpp"
 #include "proof/kernels_here.hpp"
 #include "proof/random.hpp"
+#include "proof/stop_when_broken.hpp"
 
 namespace silt {
 namespace {

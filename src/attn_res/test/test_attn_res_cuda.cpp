@@ -12,6 +12,7 @@
 #include "device/backend.hpp"
 #include "proof/kernels_here.hpp"
 #include "proof/random.hpp"
+#include "proof/stop_when_broken.hpp"
 
 namespace silt {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 namespace direct = attn_res_cuda_sm90_direct;
 
 constexpr Device kGpu = {DeviceKind::cuda, 0};
+constexpr direct::Form kForms[] = {direct::Form::narrow, direct::Form::four, direct::Form::two};
 constexpr Pdl kOrders[] = {Pdl::off, Pdl::wait, Pdl::late};
 
 AttnResProblem problem_of(const std::string& text) {
@@ -66,7 +68,10 @@ class Cuda : public testing::Test {
     AttnResCase c(problem_of(line), 21);
     const Status status = c.run(kGpu, launch(kernel, pdl));
     if (status.code() == StatusCode::unsupported) return false;
-    EXPECT_TRUE(status.ok()) << kernel << ": " << status.message();
+    if (!status.ok()) {
+      ADD_FAILURE() << kernel << " " << name_of(pdl) << ", " << line << ": " << status.message();
+      return true;
+    }
     const Verdict verdict = c.verify();
     EXPECT_TRUE(verdict.ok) << kernel << " " << name_of(pdl) << ", " << line << ": " << verdict.detail;
     return true;
@@ -94,7 +99,7 @@ TEST_F(CudaReduced, EveryKernel) {
 TEST_F(CudaReduced, EveryForm) {
   if (!hopper_) GTEST_SKIP() << "cuda_sm90_direct needs sm_90";
   for (const char* line : {"attn_res t=3 n=8 d=7168", "attn_res t=3 n=1 d=4608 write=1", "attn_res t=2 n=0 d=7168"}) {
-    for (const direct::Form form : {direct::Form::narrow, direct::Form::wide}) {
+    for (const direct::Form form : kForms) {
       AttnResCase c(problem_of(line), 22);
       ASSERT_TRUE(c.upload(kGpu).ok());
       AttnResProblem problem;
@@ -139,7 +144,7 @@ TEST_F(Cuda, AllFormsGiveTheSameBits) {
       const AttnResProblem line =
           problem_of(fmt::format("attn_res t=19 n={} d={} norm={} write={}", n, d, n % 3 == 1 ? 0 : 1, n));
       std::vector<std::byte> first;
-      for (const direct::Form form : {direct::Form::narrow, direct::Form::wide}) {
+      for (const direct::Form form : kForms) {
         for (const bool stream : {false, true}) {
           if (!direct::fits({form, stream}, d)) continue;
           for (const Pdl pdl : kOrders) {
@@ -152,7 +157,7 @@ TEST_F(Cuda, AllFormsGiveTheSameBits) {
             ASSERT_TRUE(c.download().ok());
             if (first.empty()) first = c.output.bytes();
             const Verdict verdict = expect_bitwise("output", c.output.bytes(), first);
-            ASSERT_TRUE(verdict.ok) << "n " << n << " d " << d << " wide " << (form == direct::Form::wide) << " stream "
+            ASSERT_TRUE(verdict.ok) << "n " << n << " d " << d << " form " << static_cast<int>(form) << " stream "
                                     << stream << " " << name_of(pdl) << ": " << verdict.detail;
           }
         }

@@ -72,7 +72,7 @@ TEST(AttnResDispatch, EveryPlanFits) {
           const int64_t columns = int64_t{blocks_per_token(plan, d)} * threads_per_block(plan, d) * kChunkColumns;
           EXPECT_GE(columns, d);
           EXPECT_LE(blocks_per_token(plan, d), kMostGroups);
-          EXPECT_LE(threads_per_block(plan, d), plan.form == Form::narrow ? 128 : 32 * kMostWideWarps);
+          EXPECT_LE(threads_per_block(plan, d), 32 * most_warps(plan.form));
         }
       }
     }
