@@ -59,7 +59,12 @@ Plan plan(const Cell& cell, Subject& subject) {
   Plan plan;
   for (const Mode mode : cell.modes) {
     for (const std::string& kernel : cell.kernels) plan.rows.push_back({kernel, mode, true});
-    for (const Mover& mover : subject.movers(cell.device.kind)) plan.rows.push_back({mover.name, mode, false});
+    const std::vector<Mover> movers = subject.movers(cell.device.kind);
+    if (is_cpu(mode)) {
+      for (const Mover& mover : movers) plan.rows.push_back({mover.name, mode, false});
+    } else if (!movers.empty()) {
+      plan.rows.push_back({std::string(kMover), mode, false});
+    }
     plan.rows.push_back({std::string(kFloor), mode, false});
     if (!is_cpu(mode)) continue;
     for (const std::string_view ceiling : {kCopy, kCopyNt, kInPlace, kRead}) {

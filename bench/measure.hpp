@@ -75,5 +75,7 @@ inline constexpr std::string_view kCopyNt = "ceiling_copy_nt";
 inline constexpr std::string_view kInPlace = "ceiling_in_place";
 inline constexpr std::string_view kRead = "ceiling_read";
 inline constexpr std::string_view kFloor = "floor";
+/// On a GPU the fastest mover of a mode, picked before the contest.
+inline constexpr std::string_view kMover = "mover";
 
 }  // namespace silt::bench

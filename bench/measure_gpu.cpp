@@ -86,8 +86,8 @@ class Field {
     contestants_.push_back({std::move(name), [series](double* us) { return series->sample(us); }});
     return {};
   }
-  Status run(const std::function<void(double)>& progress) {
-    return run_contest(contestants_, settings_.samples, progress);
+  Status run_rounds(int rounds, const std::function<void(double)>& progress) {
+    return run_contest(contestants_, rounds, progress);
   }
 
   [[nodiscard]] size_t size() const { return contestants_.size(); }
@@ -126,22 +126,50 @@ Status verify_kernels(const Cell& cell, Subject& subject, VerifiedRows* rows) {
   return {};
 }
 
+/// The mover that is the fastest in a mode, by a few samples of each.
+Status pick_mover(const std::vector<Mover>& movers, Device device, const Settings& settings, Mode mode, int64_t sets,
+                  const Mover** fastest) {
+  constexpr int kSamples = 5;
+  Field field(device, settings);
+  for (const Mover& mover : movers) SILT_TRY(field.add(mover.name, mode, sets, mover.launch));
+  SILT_TRY(field.run_rounds(kSamples, [](double) {}));
+  for (const Mover& mover : movers) {
+    if (*fastest == nullptr || field.fastest(mode, {mover.name}) < field.fastest(mode, {(*fastest)->name})) {
+      *fastest = &mover;
+    }
+  }
+  return {};
+}
+
+/// What the rows that are no kernels move, and say.
+struct Extras {
+  double bytes = 0;
+  std::string note;
+};
+
 /// The rows of the plan in its order.
-Status add_rows(const Plan& plan, Device device, const DeviceFacts& facts, Subject& subject, int64_t sets,
-                Field& field) {
-  const std::vector<Mover> movers = subject.movers(DeviceKind::cuda);
+Status add_rows(const Plan& plan, Device device, const Settings& settings, Subject& subject, int64_t sets,
+                const std::vector<Mover>& movers, Field& field, std::vector<Extras>* extras) {
+  DeviceFacts facts;
+  SILT_TRY(device_facts(device, &facts));
   for (const Plan::Row& row : plan.rows) {
     LaunchSet launch;
+    Extras extra;
     if (row.is_kernel) {
       launch = [&subject, kernel = row.kernel](int64_t set, const Launch& l) { return subject.launch(kernel, set, l); };
+      extra.bytes = static_cast<double>(subject.bytes());
     } else if (row.kernel == kFloor) {
       launch = [ctas = facts.processors, device](int64_t, const Launch& l) {
         return gpu::launch_empty(ctas, device, l);
       };
     } else {
-      launch = std::find_if(movers.begin(), movers.end(), [&](const Mover& m) { return m.name == row.kernel; })->launch;
+      const Mover* mover = nullptr;
+      SILT_TRY(pick_mover(movers, device, settings, row.mode, sets, &mover));
+      launch = mover->launch;
+      extra = {mover->bytes, fmt::format("fastest of {}: {}", movers.size(), mover->name)};
     }
     SILT_TRY(field.add(row.kernel, row.mode, row.kernel == kFloor ? 1 : sets, launch));
+    extras->push_back(extra);
   }
   return {};
 }
@@ -150,23 +178,23 @@ Status add_rows(const Plan& plan, Device device, const DeviceFacts& facts, Subje
 
 Status detail::measure_gpu(const Cell& cell, const Settings& settings, Subject& subject,
                            const std::function<void(double)>& progress, std::vector<Result>* results) {
-  DeviceFacts facts;
-  SILT_TRY(device_facts(cell.device, &facts));
+  // With fewer, a launch that starts early would read what the one before it writes.
+  constexpr int64_t kLeastSets = 3;
   const int64_t sets = sets_needed(subject, settings, false, subject.calls_per_step());
+  if (sets < kLeastSets) {
+    return failed(StatusCode::out_of_memory, "{}: memory: has room for {} input sets, needs {}", cell.line, sets,
+                  kLeastSets);
+  }
   SILT_TRY(subject.make_sets(cell.device, sets));
   VerifiedRows verified;
   SILT_TRY(verify_kernels(cell, subject, &verified));
   const Plan rows = plan(cell, subject);
+  const std::vector<Mover> movers = subject.movers(DeviceKind::cuda);
+  std::vector<Extras> extras;
   Field field(cell.device, settings);
-  SILT_TRY(add_rows(rows, cell.device, facts, subject, sets, field));
-  SILT_TRY(field.run(progress));
+  SILT_TRY(add_rows(rows, cell.device, settings, subject, sets, movers, field, &extras));
+  SILT_TRY(field.run_rounds(settings.samples, progress));
 
-  std::vector<std::string> movers;
-  std::map<std::string, double> own_bytes;  // of what is no kernel
-  for (const Mover& mover : subject.movers(DeviceKind::cuda)) {
-    movers.push_back(mover.name);
-    own_bytes[mover.name] = mover.bytes;
-  }
   for (size_t i = 0; i < field.size(); ++i) {
     Result result;
     result.op = cell.op;
@@ -177,13 +205,13 @@ Status detail::measure_gpu(const Cell& cell, const Settings& settings, Subject& 
     result.us = percentiles(result.samples_us);
     result.sets = field.series(i).sets;
     result.launches = field.series(i).launches;
-    result.bytes = own_bytes[result.kernel];
+    result.bytes = extras[i].bytes;
+    result.note = extras[i].note;
     if (rows.rows[i].is_kernel) {
-      result.bytes = static_cast<double>(subject.bytes());
       result.flops = static_cast<double>(subject.flops());
       result.verified = verified[{result.kernel, result.mode}];
       result.floor_us = field.fastest(result.mode, {std::string(kFloor)});
-      result.probe_us = field.fastest(result.mode, movers);
+      result.probe_us = field.fastest(result.mode, {std::string(kMover)});
       result.copy_fraction = result.gbs() / settings.device_copy_gbs;
       result.copy_fraction_p20 = result.bytes / result.us.p20 * 1e-3 / settings.device_copy_gbs;
     }
@@ -200,14 +228,16 @@ Status measure_device_ceilings(Device device, Settings* settings) {
   SILT_TRY(DeviceBuffer::make(device, static_cast<size_t>(kPieces * kPiece), &memory));
   SILT_TRY(gpu::fill_uniform(device, memory.data(), DType::f32, kPieces * kPiece / 4, -1, 1, 9));
   Field field(device, *settings);
-  SILT_TRY(field.add("copy", Mode::graph, kPieces / 2, [&](int64_t i, const Launch& l) {
+  SILT_TRY(field.add("copy", Mode::graph_nopdl, kPieces / 2, [&](int64_t i, const Launch& l) {
     return gpu::launch_copy(memory.data() + (kPieces / 2 + i) * kPiece, memory.data() + i * kPiece, kPiece, device, l);
   }));
-  SILT_TRY(field.add("read", Mode::graph, kPieces, [&](int64_t i, const Launch& l) {
+  SILT_TRY(field.add("read", Mode::graph_nopdl, kPieces, [&](int64_t i, const Launch& l) {
     return gpu::launch_read(memory.data() + i * kPiece, kPiece, device, l);
   }));
-  SILT_TRY(field.run([](double) {}));
-  const auto gbs = [&](const char* name, double bytes) { return bytes / field.fastest(Mode::graph, {name}) * 1e-3; };
+  SILT_TRY(field.run_rounds(settings->samples, [](double) {}));
+  const auto gbs = [&](const char* name, double bytes) {
+    return bytes / field.fastest(Mode::graph_nopdl, {name}) * 1e-3;
+  };
   settings->device_copy_gbs = gbs("copy", 2.0 * kPiece);
   settings->device_read_gbs = gbs("read", 1.0 * kPiece);
   return {};

@@ -45,7 +45,8 @@ struct Result {
   std::optional<double> probe_us;           ///< the operator's bytes moved and nothing else
   int64_t sets = 0;                         ///< input sets that the launches rotated over
   int64_t launches = 0;                     ///< launches per sample
-  std::string verified;                     ///< which rows were compared with the oracle
+  std::string verified;                     ///< which rows were compared with the oracle; empty: no kernel
+  std::string note;                         ///< what else there is to say, e.g. which mover was the fastest
 
   [[nodiscard]] double gbs() const { return bytes / us.p50 * 1e-3; }
   /// "<problem>/<kernel>/<mode>": what --filter matches and --list prints.

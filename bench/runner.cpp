@@ -101,7 +101,7 @@ class Run {
     count("probe_us", result.probe_us);
     count("sets", static_cast<double>(result.sets));
     count("launches", static_cast<double>(result.launches));
-    if (!result.verified.empty()) state.SetLabel("verified: " + result.verified);
+    state.SetLabel(result.verified.empty() ? result.note : "verified: " + result.verified);
   }
 
   void measure_once(Entry& entry) {

@@ -51,6 +51,7 @@ Status SetArena::allocate(Device device, int64_t sets) {
     tensor.start = total;
     total += tensor.bytes * copies(tensor);
   }
+  memory_ = DeviceBuffer();  // the old sets go first: both together may not fit
   return DeviceBuffer::make(device, static_cast<size_t>(total), &memory_);
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 COLUMNS = ("operator", "problem", "kernel", "mode", "p20_us", "p50_us", "p80_us", "gbs", "copy_fraction", "floor_us",
            "probe_us", "peer_us", "commit")
+VERIFIED = "verified: "  # the label of a kernel's row
 KEY = ("operator", "problem", "kernel", "mode")
 MODES = ("cpu", "cpu-warm", "graph", "graph-late", "graph-nopdl", "eager")
 COUNTERS = ("bytes", "flops", "gbs", "copy_fraction", "copy_fraction_p20", "floor_us", "probe_us", "sets", "launches")
@@ -40,14 +41,17 @@ def compact(document, name="results"):
             raise BadResults(f"{name}: {entry['run_name']}: {entry.get('error_message', 'failed')}")
         if entry.get("run_type") != "iteration":
             continue
+        label = entry.get("label", "")
         parts = entry["run_name"].split("/")
         if len(parts) < 3 or parts[2] not in MODES:
             raise BadResults(f"{name}: has a row \"{entry['run_name']}\", needs problem/kernel/mode")
         if entry.get("time_unit") != "us":
             raise BadResults(f"{name}: has times in {entry.get('time_unit')}, needs us")
+        verified = label.startswith(VERIFIED)
         row = rows.setdefault(tuple(parts[:3]), {
             "operator": parts[0].split()[0], "problem": parts[0], "kernel": parts[1], "mode": parts[2],
-            "verified": entry.get("label", "").removeprefix("verified: "), "samples_us": []})
+            "verified": label.removeprefix(VERIFIED) if verified else "", "note": "" if verified else label,
+            "samples_us": []})
         row["samples_us"].append(float(f"{entry['real_time']:.5g}"))
         row.update({key: entry[key] for key in COUNTERS if key in entry})
     if not rows:

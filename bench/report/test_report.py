@@ -30,7 +30,7 @@ def document(**kernels):
 
 class Compact(unittest.TestCase):
     def test_repetitions_become_samples(self):
-        entries = [entry("a", 3.0, 0, probe_us=1.5), entry("a", 4.0, 1, probe_us=1.5), entry("mover", 1.0, label="")]
+        entries = [entry("a", 3.0, 0, probe_us=1.5), entry("a", 4.0, 1, probe_us=1.5), entry("mover", 1.0, label="fastest of 4: mover_2")]
         entries.append({**entry("a", 99.0), "run_type": "aggregate"})
         kept = results.compact({"context": {"commit": "abc", "caches": []}, "benchmarks": entries})
         self.assertEqual(kept["context"], {"commit": "abc"})
@@ -40,6 +40,7 @@ class Compact(unittest.TestCase):
         self.assertEqual(row["probe_us"], 1.5)
         self.assertTrue(results.is_kernel(row))
         self.assertFalse(results.is_kernel(mover))
+        self.assertEqual((row["note"], mover["note"]), ("", "fastest of 4: mover_2"))
 
     def test_what_is_wrong_is_named(self):
         bad = {

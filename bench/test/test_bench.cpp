@@ -374,6 +374,16 @@ TEST(Measure, ResultsAreTheRowsOfThePlan) {
   for (const int launches : run.subject.sets) EXPECT_GT(launches, 0) << "a set of the rotation was left out";
 }
 
+TEST(Measure, AGpuPlanHasOneMoverAndOneFloorPerMode) {
+  FakeSubject subject(0);
+  const Cell cell{"fake", "fake t=1", {DeviceKind::cuda, 0}, {Mode::graph, Mode::eager}, {"first"}};
+  std::string text;
+  for (const Plan::Row& row : plan(cell, subject).rows) {
+    text += fmt::format("{}/{}/{} ", row.kernel, to_string(row.mode), row.is_kernel ? 1 : 0);
+  }
+  EXPECT_EQ(text, "first/graph/1 mover/graph/0 floor/graph/0 first/eager/1 mover/eager/0 floor/eager/0 ");
+}
+
 TEST(Measure, WarmStaysOnOneSet) {
   const FakeRun run(4, Mode::cpu_warm);
   ASSERT_TRUE(run.status.ok()) << run.status.message();
