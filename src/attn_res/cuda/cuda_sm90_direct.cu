@@ -16,8 +16,8 @@
 //
 // Dependent launch: in late order stable rows (all, or all but the last; fewer count as none) and weights are loaded
 // before the dependency wait, and dependents are triggered right after it; otherwise the trigger comes last, and only
-// addresses and mbarriers are made before the wait. Rows in late order are plain or streaming loads, never the read-only
-// path: ptxas may move those below the wait, and then nothing is early.
+// addresses and mbarriers are made before the wait. Rows in late order are plain or streaming loads, never the
+// read-only path: ptxas may move those below the wait, and then nothing is early.
 //
 // Bytes: 2*D*(nb + 1 + 2*delta + write + 1) per token (cost.cpp); the weights stay in L2.
 //
@@ -54,7 +54,10 @@ constexpr int blocks_per_processor(Form form, int n) {
   return form == Form::narrow ? kNarrow[n] : form == Form::four ? kFour[n] : kTwo[n];
 }
 
+/// Orders in which no row is read early: the trigger comes last; or all rows are asked for in L2 before the dependency
+/// wait, and the trigger comes right after it.
 constexpr int kWaitFirst = -1;
+constexpr int kPrefetchFirst = -2;
 
 /// Where a thread stands.
 struct Place {
@@ -276,8 +279,19 @@ SILT_DEVICE void load_weights(Columns<kN>& c, const Rows& p, uint32_t column) {
   }
 }
 
-/// kEarly: rows of the bank that are read before the dependency wait; kWaitFirst: nothing is, and the trigger comes
-/// last.
+/// One thread a row: this block's columns of it, of a narrow form.
+template <int kN>
+SILT_DEVICE void prefetch_rows(const Rows& p, int64_t token) {
+  const auto i = static_cast<int>(threadIdx.x);
+  if (i > (p.delta != nullptr ? kN + 1 : kN)) return;
+  const int first = static_cast<int>(blockIdx.y) * kGroupColumns;
+  const uint16_t* row = i < kN    ? p.blocks + token * p.block_token_stride + i * p.block_slot_stride
+                        : i == kN ? p.prefix + token * p.prefix_stride
+                                  : p.delta + token * p.delta_stride;
+  prefetch_l2(row + first, static_cast<uint32_t>(min(kGroupColumns, p.d - first)) * 2);
+}
+
+/// kEarly: rows of the bank that are read before the dependency wait, or one of the orders above.
 template <int kN, bool kNorm, int kEarly, Form kForm, Load kRows>
 __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN))
     attn_res_cuda_sm90_direct(const Rows p) {
@@ -294,7 +308,7 @@ __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN
 
   // Everything the token needs is asked for at once; statistics start with the first rows while the last are under way.
   Columns<kN> c;
-  if constexpr (kEarly != kWaitFirst) {
+  if constexpr (kEarly >= 0) {
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kEarly);
     load_weights(c, p, at.column);
     open_exchange<kForm, kValues, kNorm>(exchange, p.d);
@@ -303,8 +317,10 @@ __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN
     load_moving<kRows>(c, prefix, delta, has_delta);
     load_bank<kRows>(c, bank, p.block_slot_stride, kEarly, kN);
   } else {
+    if constexpr (kEarly == kPrefetchFirst) prefetch_rows<kN>(p, token);
     open_exchange<kForm, kValues, kNorm>(exchange, p.d);
     dependency_wait_after(prefix, bank + p.block_slot_stride, p.norm_weight + at.column, p.qk_weight + at.column);
+    if constexpr (kEarly == kPrefetchFirst) trigger_dependents();
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kN);
     load_moving<kRows>(c, prefix, delta, has_delta);
     load_weights(c, p, at.column);
@@ -388,6 +404,16 @@ constexpr Works kWorks[] = {works<Form::narrow, Load::plain>(Blocks{}), works<Fo
                             works<Form::four, Load::plain>(Blocks{}), works<Form::two, Load::plain>(Blocks{}),
                             works<Form::two, Load::stream>(Blocks{})};
 
+struct PrefetchingWorks {
+  Work of[2][kMostSources + 1];
+};
+template <int... kN>
+constexpr PrefetchingWorks prefetching_works(std::integer_sequence<int, kN...>) {
+  return {{{attn_res_cuda_sm90_direct<kN, false, kPrefetchFirst, Form::narrow, Load::stream>...},
+           {attn_res_cuda_sm90_direct<kN, true, kPrefetchFirst, Form::narrow, Load::stream>...}}};
+}
+constexpr PrefetchingWorks kPrefetchingWorks = prefetching_works(Blocks{});
+
 constexpr int index_of(const Plan& plan) {
   if (plan.form == Form::four) return 2;
   return (plan.form == Form::two ? 3 : 0) + (plan.stream ? 1 : 0);
@@ -402,7 +428,10 @@ int order_of(const AttnResProblem& problem, Pdl pdl) {
 }  // namespace
 
 Status launch_plan(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch, const Plan& plan) {
-  const Work work = kWorks[index_of(plan)].of[order_of(problem, launch.pdl)][problem.norm][problem.n];
+  const int order = order_of(problem, launch.pdl);
+  const bool prefetch = plan.prefetch && launch.pdl != Pdl::off && order == 0;
+  const Work work = prefetch ? kPrefetchingWorks.of[problem.norm][problem.n]
+                             : kWorks[index_of(plan)].of[order][problem.norm][problem.n];
   LaunchShape shape;
   shape.cluster = blocks_per_token(plan, problem.d);
   shape.grid = problem.t;
