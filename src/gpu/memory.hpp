@@ -41,6 +41,12 @@ SILT_DEVICE void store_16(void* address, uint4 v) {
                : "memory");
 }
 
+/// Asks for `bytes` (a multiple of 16, aligned to 16) in L2. No read: it may stand before a dependency wait even for
+/// memory that the predecessor still writes, because writes land in L2 as well.
+SILT_DEVICE void prefetch_l2(const void* address, uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes) : "memory");
+}
+
 /// The address that shared-memory instructions take.
 SILT_DEVICE uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));

@@ -158,6 +158,7 @@ const std::vector<Variant>& variants() {
   static const std::vector<Variant> all = {
       {"narrow", {direct::Form::narrow, false}},
       {"narrow.stream", {direct::Form::narrow, true}},
+      {"prefetch", {direct::Form::narrow, true, true}},
       {"four", {direct::Form::four, false}},
       {"two", {direct::Form::two, false}},
       {"two.stream", {direct::Form::two, true}},
@@ -189,6 +190,7 @@ struct Tuner {
     double best = 1e30;
     double own = 0;
     for (const Variant& variant : variants()) {
+      if (variant.plan.prefetch && (t > 256 || pdl != Pdl::wait)) continue;
       if (variant.kernel != nullptr && ((t != 64 && t != 1024) || pdl == Pdl::off)) continue;
       Launch launch;
       launch.stream = stream;
@@ -201,8 +203,8 @@ struct Tuner {
       });
       fmt::print(csv, "{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f}\n", n, t, mode, variant.name, timing.p20, timing.p50,
                  timing.p80, bytes_moved / timing.p50 * 1e-3 / copy);
-      const bool is_own =
-          variant.kernel == nullptr && variant.plan.form == chosen.form && variant.plan.stream == chosen.stream;
+      const bool is_own = variant.kernel == nullptr && variant.plan.form == chosen.form &&
+                          variant.plan.stream == chosen.stream && variant.plan.prefetch == chosen.prefetch;
       if (is_own) own = timing.p50;
       if (variant.kernel == nullptr) best = std::min(best, timing.p50);
       text += fmt::format(" {}{:8.2f}", is_own ? "*" : " ", timing.p50);

@@ -16,8 +16,8 @@
 //
 // Dependent launch: in late order stable rows (all, or all but the last; fewer count as none) and weights are loaded
 // before the dependency wait, and dependents are triggered right after it; otherwise the trigger comes last, and only
-// addresses and mbarriers are made before the wait. Rows in late order are plain or streaming loads, never the read-only
-// path: ptxas may move those below the wait, and then nothing is early.
+// addresses and mbarriers are made before the wait. Rows in late order are plain or streaming loads, never the
+// read-only path: ptxas may move those below the wait, and then nothing is early.
 //
 // Bytes: 2*D*(nb + 1 + 2*delta + write + 1) per token (cost.cpp); the weights stay in L2.
 //
@@ -33,6 +33,7 @@
 // than 8 blocks a token too; statistics of bank rows before the dependency wait gain nothing; unpacked values that stay
 // alive between statistics and mixture spill (hence unpack_bf16_again).
 #include "attn_res/cuda/cuda_sm90_direct.hpp"
+#include "attn_res/cuda/cuda_sm90_direct_sums.hpp"
 #include "attn_res/cuda/rows.hpp"
 #include "gpu/cluster.hpp"
 #include "gpu/launch.hpp"
@@ -54,190 +55,10 @@ constexpr int blocks_per_processor(Form form, int n) {
   return form == Form::narrow ? kNarrow[n] : form == Form::four ? kFour[n] : kTwo[n];
 }
 
+/// Orders in which no row is read early: the trigger comes last; or all rows are asked for in L2 before the dependency
+/// wait, and the trigger comes right after it.
 constexpr int kWaitFirst = -1;
-
-/// Where a thread stands.
-struct Place {
-  int lane;
-  int warp;
-  int warp_of_row;  ///< which 256 columns
-  /// They exist. The last block of a row may have idle warps: they read the last columns once more, so that no load is
-  /// conditional, add nothing to the sums and store nothing.
-  bool active;
-  uint32_t column;
-};
-
-SILT_DEVICE int warps_of_row(int d) { return static_cast<int>(static_cast<uint32_t>(d) / kWarpColumns); }
-
-template <Form kForm>
-SILT_DEVICE Place place(int d) {
-  Place at;
-  at.lane = lane_index();
-  at.warp = warp_index();
-  const int block_warps = kForm == Form::narrow ? kGroupWarps : static_cast<int>(blockDim.x / kWarpLanes);
-  at.warp_of_row = static_cast<int>(blockIdx.y) * block_warps + at.warp;
-  at.active = at.warp_of_row < warps_of_row(d);
-  const int warp = min(at.warp_of_row, warps_of_row(d) - 1);
-  at.column = static_cast<uint32_t>(warp * kWarpColumns + at.lane * kChunkColumns);
-  return at;
-}
-
-/// Shared memory of the two exchanges: what the blocks send each other. Senders that do not exist count as zeros, so
-/// that sums need no bounds. A wide form receives the sums of all warps: a lane reads those of its value 16 bytes at a
-/// time, and the pitch keeps eight lanes in different banks.
-template <Form kForm, int kValues>
-struct Exchange {
-  static constexpr int kBlocks = wide_blocks(kForm);
-  static constexpr int kPitch = kMostWarps + kGroupWarps;
-  alignas(16) float statistics[kValues + 1][kPitch];  ///< the last row: norms
-  alignas(8) uint64_t barrier[2];
-  SILT_DEVICE float (&norms())[kPitch] { return statistics[kValues]; }
-};
-template <int kValues>
-struct Exchange<Form::narrow, kValues> {
-  alignas(16) float statistics[kMostGroups * (kValues + 1)];  ///< [group][value], then the norms
-  alignas(16) float block_norms[kGroupWarps];
-  float block_statistics[kGroupWarps][kValues + 1];  ///< the warps of this block
-  alignas(8) uint64_t barrier[2];
-  SILT_DEVICE float* norms() { return statistics + kMostGroups * kValues; }
-};
-
-/// Zeros, by the first warp: the arrival of its first thread on the mbarriers publishes them.
-template <int kValues>
-SILT_DEVICE void clear(Exchange<Form::narrow, kValues>& exchange, int) {
-  constexpr int kVectors = kMostGroups * (kValues + 1) / 4;
-#pragma unroll
-  for (int first = 0; first < kVectors; first += kWarpLanes) {
-    const int i = first + static_cast<int>(threadIdx.x);
-    if (i < kVectors) reinterpret_cast<float4*>(exchange.statistics)[i] = make_float4(0, 0, 0, 0);
-  }
-}
-template <Form kForm, int kValues>
-SILT_DEVICE void clear(Exchange<kForm, kValues>& exchange, int d) {
-  if (threadIdx.x > kValues) return;
-#pragma unroll 1
-  for (int warp = warps_of_row(d) / kGroupWarps * kGroupWarps; warp < kMostWarps; warp += kGroupWarps) {
-    *reinterpret_cast<float4*>(&exchange.statistics[threadIdx.x][warp]) = make_float4(0, 0, 0, 0);
-  }
-}
-
-/// Barriers that expect what this block will be sent; published by the relaxed arrival that follows.
-template <Form kForm, int kValues, bool kNorm>
-SILT_DEVICE void open_exchange(Exchange<kForm, kValues>& exchange, int d) {
-  if constexpr (kValues == 0 && !kNorm) return;
-  if (threadIdx.x < kWarpLanes) clear(exchange, d);
-  __syncwarp();
-  if (threadIdx.x == 0) {
-    const auto senders = static_cast<uint32_t>(kForm == Form::narrow ? static_cast<int>(gridDim.y) : warps_of_row(d));
-    const uint32_t statistics = shared_address(&exchange.barrier[0]);
-    const uint32_t norms = shared_address(&exchange.barrier[1]);
-    mbarrier_init(statistics, 1);
-    mbarrier_init(norms, 1);
-    mbarrier_init_fence();
-    if constexpr (kValues > 0) mbarrier_expect(statistics, senders * kValues * sizeof(float));
-    if constexpr (kNorm) mbarrier_expect(norms, senders * sizeof(float));
-  }
-  __syncwarp();
-  cluster_arrive_relaxed();
-}
-
-/// Sums of four in order, then the groups in order: the one order of this kernel.
-SILT_DEVICE float sum_of_warps(const float* sums) {
-  float total = 0.0F;
-#pragma unroll
-  for (int group = 0; group < kMostWarps; group += kGroupWarps) {
-    const float4 four = *reinterpret_cast<const float4*>(sums + group);
-    total += four.x + four.y + four.z + four.w;
-  }
-  return total;
-}
-
-/// From kValues partial sums per warp, scattered over its lanes (one at most), to the total `lane` of the whole row in
-/// every warp of the cluster.
-template <int kValues>
-SILT_DEVICE float exchange_statistics(Exchange<Form::narrow, kValues>& exchange, const Place& at, float partial) {
-  const Scattered held = scattered<kValues>(at.lane);
-  if (held.count >= 1) exchange.block_statistics[at.warp][held.first] = partial;
-  __syncthreads();
-  const uint32_t barrier = shared_address(&exchange.barrier[0]);
-  const bool listed = at.lane < kValues;
-  if (listed) {
-    float sum = exchange.block_statistics[0][at.lane];
-#pragma unroll
-    for (int i = 1; i < kGroupWarps; ++i) sum += exchange.block_statistics[i][at.lane];
-    const uint32_t mine = shared_address(&exchange.statistics[blockIdx.y * kValues + static_cast<uint32_t>(at.lane)]);
-#pragma unroll
-    for (int first = 0; first < kMostGroups; first += kGroupWarps) {  // warp w serves blocks w and w + 4
-      const auto target = static_cast<uint32_t>(first + at.warp);
-      if (first + at.warp < static_cast<int>(gridDim.y))
-        store_async(remote_address(mine, target), sum, remote_address(barrier, target));
-    }
-  }
-  __syncwarp();
-  mbarrier_wait(barrier, 0);
-  float total = 0.0F;
-  if (listed) {
-#pragma unroll
-    for (int i = 0; i < kMostGroups; ++i) total += exchange.statistics[i * kValues + at.lane];
-  }
-  return total;
-}
-
-template <Form kForm, int kValues>
-SILT_DEVICE float exchange_statistics(Exchange<kForm, kValues>& exchange, const Place& at, float partial) {
-  const Scattered held = scattered<kValues>(at.lane);
-  const uint32_t barrier = shared_address(&exchange.barrier[0]);
-  if (held.count >= 1 && at.active) {
-    const uint32_t mine = shared_address(&exchange.statistics[held.first][at.warp_of_row]);
-#pragma unroll
-    for (int target = 0; target < exchange.kBlocks; ++target) {
-      const auto block = static_cast<uint32_t>(target);
-      store_async(remote_address(mine, block), partial, remote_address(barrier, block));
-    }
-  }
-  __syncwarp();
-  mbarrier_wait(barrier, 0);
-  if (at.lane >= kValues) return 0.0F;
-  return sum_of_warps(exchange.statistics[at.lane]);
-}
-
-/// The sum over the row of one value per warp, in every thread.
-template <int kValues>
-SILT_DEVICE float exchange_norm(Exchange<Form::narrow, kValues>& exchange, const Place& at, float squares) {
-  squares = lane_sum(squares);
-  if (at.lane == 0) exchange.block_norms[at.warp] = squares;
-  __syncthreads();
-  const uint32_t barrier = shared_address(&exchange.barrier[1]);
-  if (at.warp == 0) {
-    float sum = exchange.block_norms[0];
-#pragma unroll
-    for (int i = 1; i < kGroupWarps; ++i) sum += exchange.block_norms[i];
-    const auto target = static_cast<uint32_t>(at.lane);
-    const uint32_t mine = shared_address(&exchange.norms()[blockIdx.y]);
-    if (at.lane < static_cast<int>(gridDim.y))
-      store_async(remote_address(mine, target), sum, remote_address(barrier, target));
-    __syncwarp();
-  }
-  mbarrier_wait(barrier, 0);
-  float total = 0.0F;
-#pragma unroll
-  for (int i = 0; i < kMostGroups; ++i) total += exchange.norms()[i];
-  return total;
-}
-
-template <Form kForm, int kValues>
-SILT_DEVICE float exchange_norm(Exchange<kForm, kValues>& exchange, const Place& at, float squares) {
-  squares = lane_sum(squares);
-  const uint32_t barrier = shared_address(&exchange.barrier[1]);
-  if (at.lane < exchange.kBlocks && at.active) {
-    const auto target = static_cast<uint32_t>(at.lane);
-    const uint32_t mine = shared_address(&exchange.norms()[at.warp_of_row]);
-    store_async(remote_address(mine, target), squares, remote_address(barrier, target));
-  }
-  __syncwarp();
-  mbarrier_wait(barrier, 0);
-  return sum_of_warps(exchange.norms());
-}
+constexpr int kPrefetchFirst = -2;
 
 /// A token's registers: 8 columns of every row, and of the weights.
 template <int kN>
@@ -276,8 +97,19 @@ SILT_DEVICE void load_weights(Columns<kN>& c, const Rows& p, uint32_t column) {
   }
 }
 
-/// kEarly: rows of the bank that are read before the dependency wait; kWaitFirst: nothing is, and the trigger comes
-/// last.
+/// One thread a row: this block's columns of it, of a narrow form.
+template <int kN>
+SILT_DEVICE void prefetch_rows(const Rows& p, int64_t token) {
+  const auto i = static_cast<int>(threadIdx.x);
+  if (i > (p.delta != nullptr ? kN + 1 : kN)) return;
+  const int first = static_cast<int>(blockIdx.y) * kGroupColumns;
+  const uint16_t* row = i < kN    ? p.blocks + token * p.block_token_stride + i * p.block_slot_stride
+                        : i == kN ? p.prefix + token * p.prefix_stride
+                                  : p.delta + token * p.delta_stride;
+  prefetch_l2(row + first, static_cast<uint32_t>(min(kGroupColumns, p.d - first)) * 2);
+}
+
+/// kEarly: rows of the bank that are read before the dependency wait, or one of the orders above.
 template <int kN, bool kNorm, int kEarly, Form kForm, Load kRows>
 __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN))
     attn_res_cuda_sm90_direct(const Rows p) {
@@ -294,7 +126,7 @@ __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN
 
   // Everything the token needs is asked for at once; statistics start with the first rows while the last are under way.
   Columns<kN> c;
-  if constexpr (kEarly != kWaitFirst) {
+  if constexpr (kEarly >= 0) {
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kEarly);
     load_weights(c, p, at.column);
     open_exchange<kForm, kValues, kNorm>(exchange, p.d);
@@ -303,8 +135,10 @@ __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN
     load_moving<kRows>(c, prefix, delta, has_delta);
     load_bank<kRows>(c, bank, p.block_slot_stride, kEarly, kN);
   } else {
+    if constexpr (kEarly == kPrefetchFirst) prefetch_rows<kN>(p, token);
     open_exchange<kForm, kValues, kNorm>(exchange, p.d);
     dependency_wait_after(prefix, bank + p.block_slot_stride, p.norm_weight + at.column, p.qk_weight + at.column);
+    if constexpr (kEarly == kPrefetchFirst) trigger_dependents();
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kN);
     load_moving<kRows>(c, prefix, delta, has_delta);
     load_weights(c, p, at.column);
@@ -388,6 +222,16 @@ constexpr Works kWorks[] = {works<Form::narrow, Load::plain>(Blocks{}), works<Fo
                             works<Form::four, Load::plain>(Blocks{}), works<Form::two, Load::plain>(Blocks{}),
                             works<Form::two, Load::stream>(Blocks{})};
 
+struct PrefetchingWorks {
+  Work of[2][kMostSources + 1];
+};
+template <int... kN>
+constexpr PrefetchingWorks prefetching_works(std::integer_sequence<int, kN...>) {
+  return {{{attn_res_cuda_sm90_direct<kN, false, kPrefetchFirst, Form::narrow, Load::stream>...},
+           {attn_res_cuda_sm90_direct<kN, true, kPrefetchFirst, Form::narrow, Load::stream>...}}};
+}
+constexpr PrefetchingWorks kPrefetchingWorks = prefetching_works(Blocks{});
+
 constexpr int index_of(const Plan& plan) {
   if (plan.form == Form::four) return 2;
   return (plan.form == Form::two ? 3 : 0) + (plan.stream ? 1 : 0);
@@ -402,7 +246,10 @@ int order_of(const AttnResProblem& problem, Pdl pdl) {
 }  // namespace
 
 Status launch_plan(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch, const Plan& plan) {
-  const Work work = kWorks[index_of(plan)].of[order_of(problem, launch.pdl)][problem.norm][problem.n];
+  const int order = order_of(problem, launch.pdl);
+  const bool prefetch = plan.prefetch && launch.pdl != Pdl::off && order == 0;
+  const Work work = prefetch ? kPrefetchingWorks.of[problem.norm][problem.n]
+                             : kWorks[index_of(plan)].of[order][problem.norm][problem.n];
   LaunchShape shape;
   shape.cluster = blocks_per_token(plan, problem.d);
   shape.grid = problem.t;

@@ -34,6 +34,8 @@ constexpr int most_warps(Form form) { return form == Form::narrow ? kGroupWarps 
 struct Plan {
   Form form = Form::narrow;
   bool stream = false;  ///< rows with the streaming hint (gpu/memory.hpp)
+  /// Narrow with the streaming hint: where no row may be read before the dependency wait, all are asked for in L2.
+  bool prefetch = false;
 };
 
 /// Blocks of a cluster and threads of a block.
@@ -50,6 +52,7 @@ constexpr int threads_per_block(const Plan& plan, int64_t d) {
 /// Four has no code with the streaming hint, which gains nothing where that form is of use. Every block of a cluster
 /// has a warp that exists.
 constexpr bool fits(const Plan& plan, int64_t d) {
+  if (plan.prefetch && (plan.form != Form::narrow || !plan.stream)) return false;
   if (plan.form == Form::narrow) return true;
   if (plan.form == Form::four && plan.stream) return false;
   const int warps = threads_per_block(plan, d) / 32;

@@ -20,7 +20,9 @@ namespace {
 namespace direct = attn_res_cuda_sm90_direct;
 
 constexpr Device kGpu = {DeviceKind::cuda, 0};
-constexpr direct::Form kForms[] = {direct::Form::narrow, direct::Form::four, direct::Form::two};
+constexpr direct::Plan kPlans[] = {{direct::Form::narrow, false},      {direct::Form::narrow, true},
+                                   {direct::Form::narrow, true, true}, {direct::Form::four, false},
+                                   {direct::Form::two, false},         {direct::Form::two, true}};
 constexpr Pdl kOrders[] = {Pdl::off, Pdl::wait, Pdl::late};
 
 AttnResProblem problem_of(const std::string& text) {
@@ -99,12 +101,12 @@ TEST_F(CudaReduced, EveryKernel) {
 TEST_F(CudaReduced, EveryForm) {
   if (!hopper_) GTEST_SKIP() << "cuda_sm90_direct needs sm_90";
   for (const char* line : {"attn_res t=3 n=8 d=7168", "attn_res t=3 n=1 d=4608 write=1", "attn_res t=2 n=0 d=7168"}) {
-    for (const direct::Form form : kForms) {
+    for (const direct::Plan& plan : kPlans) {
       AttnResCase c(problem_of(line), 22);
       ASSERT_TRUE(c.upload(kGpu).ok());
       AttnResProblem problem;
       ASSERT_TRUE(check(c.args(), &problem).ok());
-      ASSERT_TRUE(direct::launch_plan(problem, c.args(), launch(""), {form, false}).ok());
+      ASSERT_TRUE(direct::launch_plan(problem, c.args(), launch(""), plan).ok());
       ASSERT_TRUE(synchronize(kGpu, stream_).ok());
       ASSERT_TRUE(c.download().ok());
       const Verdict verdict = c.verify();
@@ -144,22 +146,20 @@ TEST_F(Cuda, AllFormsGiveTheSameBits) {
       const AttnResProblem line =
           problem_of(fmt::format("attn_res t=19 n={} d={} norm={} write={}", n, d, n % 3 == 1 ? 0 : 1, n));
       std::vector<std::byte> first;
-      for (const direct::Form form : kForms) {
-        for (const bool stream : {false, true}) {
-          if (!direct::fits({form, stream}, d)) continue;
-          for (const Pdl pdl : kOrders) {
-            AttnResCase c(line, 23);
-            ASSERT_TRUE(c.upload(kGpu).ok());
-            AttnResProblem problem;
-            ASSERT_TRUE(check(c.args(), &problem).ok());
-            ASSERT_TRUE(direct::launch_plan(problem, c.args(), launch("", pdl), {form, stream}).ok());
-            ASSERT_TRUE(synchronize(kGpu, stream_).ok());
-            ASSERT_TRUE(c.download().ok());
-            if (first.empty()) first = c.output.bytes();
-            const Verdict verdict = expect_bitwise("output", c.output.bytes(), first);
-            ASSERT_TRUE(verdict.ok) << "n " << n << " d " << d << " form " << static_cast<int>(form) << " stream "
-                                    << stream << " " << name_of(pdl) << ": " << verdict.detail;
-          }
+      for (const direct::Plan& plan : kPlans) {
+        if (!direct::fits(plan, d)) continue;
+        for (const Pdl pdl : kOrders) {
+          AttnResCase c(line, 23);
+          ASSERT_TRUE(c.upload(kGpu).ok());
+          AttnResProblem problem;
+          ASSERT_TRUE(check(c.args(), &problem).ok());
+          ASSERT_TRUE(direct::launch_plan(problem, c.args(), launch("", pdl), plan).ok());
+          ASSERT_TRUE(synchronize(kGpu, stream_).ok());
+          ASSERT_TRUE(c.download().ok());
+          if (first.empty()) first = c.output.bytes();
+          const Verdict verdict = expect_bitwise("output", c.output.bytes(), first);
+          ASSERT_TRUE(verdict.ok) << "n " << n << " d " << d << " form " << static_cast<int>(plan.form) << " stream "
+                                  << plan.stream << " " << name_of(pdl) << ": " << verdict.detail;
         }
       }
     }
