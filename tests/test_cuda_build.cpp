@@ -201,5 +201,57 @@ TEST(MachineCode, DirectLoadsBeforeTheDependencyWait) {
   }
 }
 
+/// kda_decode: state, weights and history stand before the dependency wait and the trigger right behind it; L1 is
+/// dropped once, behind the cluster barrier of the prologue, and not behind the waits for peers; the reductions stand
+/// there once (a loop around a wait that the compiler thinks divergent doubles them).
+TEST(MachineCode, KdaDecodeOrder) {
+  if (std::string_view(SILT_CUOBJDUMP).empty()) GTEST_SKIP() << "cuobjdump was not found when this was configured";
+  struct Form {
+    const char* name;
+    int state_loads;  // of a thread, or copies (evict-first and plain)
+    bool cluster;
+    int shuffles;  // 12 for the head's sums, 8 or 13 a pass of 2 or 4 rows, 5 for the norm
+  };
+  // Bulk forms: five more in the branch of a diverged warp, behind everything, for the norm.
+  constexpr Form kForms[] = {
+      {"<float,0>", 4, true, 12 + 8 + 5},
+      {"<float,1>", 8, true, 12 + 13 + 5},
+      {"<float,2>", 8, true, 12 + 13 + 5},
+      {"<float,3>", 16, false, 12 + 2 * 13 + 5},
+      {"<float,6>", 2, true, 12 + 2 * 13 + 10},
+      {"<float,7>", 2, false, 12 + 4 * 13 + 10},
+      {"<unsignedshort,1>", 4, true, 12 + 13 + 5},
+      {"<unsignedshort,3>", 8, false, 12 + 2 * 13 + 5},
+      {"<unsignedshort,4>", 16, false, 12 + 4 * 13 + 5},
+      {"<unsignedshort,5>", 16, false, 12 + 4 * 13 + 5},
+      {"<unsignedshort,8>", 2, false, 12 + 4 * 13 + 10},
+  };
+  const fs::path object = fs::path(SILT_OBJECT_DIR) / "kda/decode/cuda/cuda_sm90_heads.cu.o";
+  const auto code = disassemble(object, "sm_90a");
+  EXPECT_EQ(code.size(), std::size(kForms));
+  for (const Form& form : kForms) {
+    const std::string name = std::string("kda_decode_cuda_sm90_heads") + form.name;
+    const auto found = code.find(name);
+    ASSERT_NE(found, code.end()) << name;
+    const std::vector<std::string>& lines = found->second;
+    const auto count = [&](auto begin, auto end, std::string_view opcode) {
+      return std::count_if(begin, end, [&](const auto& line) { return is(line, opcode); });
+    };
+    const auto wait = std::find_if(lines.begin(), lines.end(), [](const auto& line) { return is(line, "ACQBULK"); });
+    ASSERT_GT(lines.end() - wait, 8) << name;
+    // Five 16-byte weight loads (four taps, dt_bias), then the state; three 8-byte pieces of history.
+    const auto wide = count(lines.begin(), wait, "LDG.E.128") + count(lines.begin(), wait, "LDG.E.EF.128");
+    const auto copies = count(lines.begin(), wait, "UBLKCP");
+    EXPECT_EQ(wide + copies, 5 + form.state_loads) << name;
+    EXPECT_EQ(count(lines.begin(), wait, "LDG.E.64"), 3) << name;
+    EXPECT_EQ(count(lines.begin(), wait, "MEMBAR"), 0) << name;
+    EXPECT_EQ(count(wait, wait + 8, "PREEXIT"), 1) << name;
+    EXPECT_EQ(count(lines.begin(), wait, "CCTL"), form.cluster ? 1 : 0) << name;
+    EXPECT_LE(count(wait, lines.end(), "CCTL"), form.cluster ? 1 : 0) << name << ": that of the padding rows";
+    EXPECT_EQ(count(lines.begin(), lines.end(), "SHFL"), form.shuffles) << name;
+    EXPECT_EQ(count(lines.begin(), lines.end(), "STL") + count(lines.begin(), lines.end(), "LDL"), 0) << name;
+  }
+}
+
 }  // namespace
 }  // namespace silt

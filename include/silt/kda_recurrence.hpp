@@ -10,6 +10,10 @@ namespace silt {
 /// and raw_beta are bf16, or fp32 on the CPU.
 ///
 /// Per token: L2 norm of q and k, gate, decay, delta rule, readout; the state is updated in place.
+///
+/// Speculative verification: with `accepted`, state_indices is a table of M slots a sequence. The state is read from
+/// the slot of the last accepted token, column accepted - 1, and the state after token j of this call goes to column j,
+/// so that the next call can start from any of them.
 struct KdaRecurrenceArgs {
   ConstTensorView q;         ///< [T, H, 128], inner contiguous, row stride free
   ConstTensorView k;         ///< as q
@@ -19,7 +23,8 @@ struct KdaRecurrenceArgs {
   ConstTensorView A_log;     ///< fp32 [H]
   ConstTensorView dt_bias;   ///< fp32 [H, 128]
   ConstTensorView offsets;   ///< int32 [N + 1], non-decreasing token offsets of the sequences; absent: one token each
-  ConstTensorView state_indices;  ///< int32 [N], contiguous; live slots are unique
+  ConstTensorView state_indices;  ///< int32 [N], or [N, M] with `accepted`; contiguous; live slots are unique
+  ConstTensorView accepted;       ///< int32 [N], or absent; outside 1..M the sequence is padding
   TensorView state;               ///< fp32 or bf16 [slots, H, 128 (V), 128 (K)], inner contiguous, slot stride free
   bool safe_gate = true;
   float lower_bound = -5.0F;

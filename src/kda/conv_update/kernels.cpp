@@ -2,14 +2,19 @@
 // stays listed.
 #include <array>
 
+#include "gpu/built.hpp"
 #include "kda/conv_update/cpu/cpu_plain_rows.hpp"
 #include "kda/conv_update/cpu/cpu_reference.hpp"
+#include "kda/conv_update/cuda/cuda_sm80_channels.hpp"
 #include "kda/conv_update/list.hpp"
 
 namespace silt {
 namespace {
 
 constexpr std::array kKernels = {
+    CausalConv1dUpdateKernel{"cuda_sm80_channels", DeviceKind::cuda, KernelClass::portable,
+                             causal_conv1d_update_cuda_sm80_channels::accepts,
+                             SILT_CUDA_LAUNCH(causal_conv1d_update_cuda_sm80_channels::launch), kCudaNotBuilt},
     CausalConv1dUpdateKernel{"cpu_plain_rows", DeviceKind::cpu, KernelClass::portable,
                              causal_conv1d_update_cpu_plain_rows::accepts, causal_conv1d_update_cpu_plain_rows::launch},
     CausalConv1dUpdateKernel{"cpu_reference", DeviceKind::cpu, KernelClass::reference,

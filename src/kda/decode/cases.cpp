@@ -10,7 +10,7 @@ namespace silt {
 
 KdaDecodeCase::KdaDecodeCase(const KdaDecodeProblem& p, uint64_t seed) : problem(p) {
   const int64_t act = kda::case_shift(p.dtype, p.align);
-  const int64_t weight = kda::case_shift(DType::f32, p.align);
+  const int64_t weight = kda::case_shift(DType::f32, p.state_align);
   const int64_t channels = kda::kParts * p.p();
   x = CaseTensor(p.dtype, {p.b, channels}, {p.x_stride, 1}, act);
   conv_weight = CaseTensor(DType::f32, {kda::kParts, kda::kTaps, p.p()}, {}, weight);
@@ -23,8 +23,9 @@ KdaDecodeCase::KdaDecodeCase(const KdaDecodeProblem& p, uint64_t seed) : problem
   A_log = CaseTensor(DType::f32, {p.h});
   dt_bias = CaseTensor(DType::f32, {p.h, kda::kDim}, {}, weight);
   state_indices = CaseTensor(DType::i32, {p.b});
-  state = CaseTensor(p.state, {p.slots, p.h, kda::kDim, kda::kDim},
-                     {p.state_slot_stride, kda::kDim * kda::kDim, kda::kDim, 1}, kda::case_shift(p.state, p.align));
+  state =
+      CaseTensor(p.state, {p.slots, p.h, kda::kDim, kda::kDim},
+                 {p.state_slot_stride, kda::kDim * kda::kDim, kda::kDim, 1}, kda::case_shift(p.state, p.state_align));
   if (p.norm) {
     output_gate = CaseTensor(p.dtype, {p.b, p.h, kda::kDim}, {p.output_gate_stride, kda::kDim, 1}, act);
     norm_weight = CaseTensor(DType::f32, {kda::kDim}, {}, weight);
@@ -230,10 +231,12 @@ std::vector<std::string> kda_decode_check_lines() {
       "kda_decode b=5 h=3 x_stride=1159 gate_stride=401 beta_stride=20 output_gate_stride=385 output_stride=401 "
       "align=2",
       "kda_decode b=4 h=2 conv_slot_stride=40000 state_slot_stride=65536 slots=9",
-      "kda_decode b=4 h=2 conv_slot_stride=2321 state_slot_stride=32775 layout=ds align=2",
-      "kda_decode b=4 h=2 state=bf16 state_slot_stride=32769 align=2",
-      "kda_decode b=4 h=2 align=4",
-      "kda_decode b=4 h=2 align=8 layout=ds state=bf16",
+      "kda_decode b=4 h=2 conv_slot_stride=2321 state_slot_stride=32775 layout=ds align=2 "
+      "state_align=4",
+      "kda_decode b=4 h=2 state=bf16 state_slot_stride=32769 state_align=2",
+      "kda_decode b=4 h=2 align=4 state_align=4",
+      "kda_decode b=4 h=2 align=8",
+      "kda_decode b=4 h=2 align=8 state_align=8 layout=ds state=bf16",
       // Exact mode.
       "kda_decode b=4 h=3 dtype=f32",
       "kda_decode b=4 h=3 dtype=f32 gate=softplus layout=ds bias=1 norm=0",

@@ -89,9 +89,10 @@ Status check(const KdaDecodeArgs& args, KdaDecodeProblem* problem) {
   made.output_stride = args.output.stride[0];
   made.conv_slot_stride = args.conv_state.stride[0];
   made.state_slot_stride = args.state.stride[0];
-  made.align =
-      kda::common_alignment({args.x, args.conv_weight, args.conv_bias, kda::slots_as_rows(args.conv_state),
-                             args.raw_gate, args.dt_bias, args.state, args.output_gate, args.norm_weight, args.output});
+  made.align = kda::common_alignment(
+      {args.x, kda::slots_as_rows(args.conv_state), args.raw_gate, args.output_gate, args.output});
+  made.state_align =
+      kda::common_alignment({args.state, args.conv_weight, args.conv_bias, args.dt_bias, args.norm_weight});
   *problem = made;
   return {};
 }
@@ -118,6 +119,10 @@ Status KdaDecodeProblem::parse(const ProblemLine& line, KdaDecodeProblem* proble
       fmt::format("{}: strides: have output {}, conv_slot {}, state_slot {}, need at least {}, {}, {}", kOp,
                   p.output_stride, p.conv_slot_stride, p.state_slot_stride, p.p(), 9 * p.p(), p.p() * kda::kDim));
   kda::demand_align(parser, kOp, p.align, size_of(p.dtype));
+  parser.demand((p.state_align == 2 || p.state_align == 4 || p.state_align == 8 || p.state_align == 16) &&
+                    p.state_align >= static_cast<int64_t>(size_of(p.state)),
+                fmt::format("{}: state_align: has {}, needs 2, 4, 8 or 16 and at least an element of the state ({})",
+                            kOp, p.state_align, size_of(p.state)));
   return parser.finish();
 }
 

@@ -2,9 +2,12 @@
 // listed.
 #include <array>
 
+#include "gpu/built.hpp"
 #include "kda/decode/cpu/cpu_plain_rows.hpp"
 #include "kda/decode/cpu/cpu_reference.hpp"
 #include "kda/decode/cpu/cpu_simd_heads.hpp"
+#include "kda/decode/cuda/cuda_sm80_rows.hpp"
+#include "kda/decode/cuda/cuda_sm90_heads.hpp"
 #include "kda/decode/list.hpp"
 
 namespace silt {
@@ -26,6 +29,11 @@ constexpr KdaDecodeLaunch kNeonHeads = simd_heads::launch_neon;
 #endif
 
 constexpr std::array kKernels = {
+    KdaDecodeKernel{"cuda_sm90_heads", DeviceKind::cuda, KernelClass::native, kda_decode_cuda_sm90_heads::accepts,
+                    SILT_CUDA_LAUNCH(kda_decode_cuda_sm90_heads::launch), kCudaNotBuilt,
+                    kda_decode_cuda_sm90_heads::plan},
+    KdaDecodeKernel{"cuda_sm80_rows", DeviceKind::cuda, KernelClass::portable, kda_decode_cuda_sm80_rows::accepts,
+                    SILT_CUDA_LAUNCH(kda_decode_cuda_sm80_rows::launch), kCudaNotBuilt},
     KdaDecodeKernel{"cpu_avx512bf16_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuAvx512Bf16>,
                     kAvx512Bf16Heads, "needs an x86-64 build"},
     KdaDecodeKernel{"cpu_avx512_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuAvx512>,

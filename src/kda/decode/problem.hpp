@@ -32,9 +32,11 @@ struct KdaDecodeProblem {
   int64_t output_stride = 0;
   int64_t conv_slot_stride = 0;
   int64_t state_slot_stride = 0;
-  /// The largest power of two, at most 16, that divides every address and row or slot step, raw_beta, A_log and
-  /// state_indices aside: those are read one element at a time.
+  /// The largest power of two, at most 16, that divides the address and every row or slot step: of the activations
+  /// (x, conv_state, raw_gate, output_gate, output), and of state and weights. raw_beta, A_log and state_indices are
+  /// read one element at a time and do not count.
   int64_t align = 16;
+  int64_t state_align = 16;
 
   /// Channels of one part: 128 * h.
   [[nodiscard]] int64_t p() const { return kda::kDim * h; }
@@ -61,6 +63,7 @@ struct KdaDecodeProblem {
     visit.value("conv_slot_stride", conv_slot_stride, kda::kHistory * kda::kParts * p());
     visit.value("state_slot_stride", state_slot_stride, p() * kda::kDim);
     visit.value("align", align, 16);
+    visit.value("state_align", state_align, 16);
   }
 
   [[nodiscard]] std::string line() const;

@@ -2,14 +2,19 @@
 // stays listed.
 #include <array>
 
+#include "gpu/built.hpp"
 #include "kda/gated_norm/cpu/cpu_plain_rows.hpp"
 #include "kda/gated_norm/cpu/cpu_reference.hpp"
+#include "kda/gated_norm/cuda/cuda_sm80_rows.hpp"
 #include "kda/gated_norm/list.hpp"
 
 namespace silt {
 namespace {
 
 constexpr std::array kKernels = {
+    RmsNormGatedKernel{"cuda_sm80_rows", DeviceKind::cuda, KernelClass::portable,
+                       rms_norm_gated_cuda_sm80_rows::accepts, SILT_CUDA_LAUNCH(rms_norm_gated_cuda_sm80_rows::launch),
+                       kCudaNotBuilt},
     RmsNormGatedKernel{"cpu_plain_rows", DeviceKind::cpu, KernelClass::portable, rms_norm_gated_cpu_plain_rows::accepts,
                        rms_norm_gated_cpu_plain_rows::launch},
     RmsNormGatedKernel{"cpu_reference", DeviceKind::cpu, KernelClass::reference, rms_norm_gated_cpu_reference::accepts,

@@ -7,6 +7,39 @@
 #include "kda/shared/sequences.hpp"
 
 namespace silt {
+namespace {
+
+/// Slots as `indices` says without a table. With one: unique slots everywhere, accepted counts all over the columns; a
+/// padding sequence has a padding index where it is read, or every second one a count outside the table; every third
+/// sequence has a column that is not stored.
+void set_slots(Random& random, const std::vector<int32_t>& indices, KdaRecurrenceCase* c) {
+  const KdaRecurrenceProblem& p = c->problem;
+  if (p.columns == 0) {
+    for (int64_t i = 0; i < p.n; ++i) c->state_indices.set_int(i, indices[static_cast<size_t>(i)]);
+    return;
+  }
+  const std::vector<int32_t> table = kda::case_indices(random, p.n * p.columns, 0, p.null_slot, p.slots);
+  int64_t padding = 0;
+  for (int64_t i = 0; i < p.n; ++i) {
+    const int32_t index = indices[static_cast<size_t>(i)];
+    const int64_t accepted = 1 + random.below(p.columns);
+    c->accepted.set_int(i, static_cast<int32_t>(accepted));
+    for (int64_t j = 0; j < p.columns; ++j) {
+      c->state_indices.set_int(i * p.columns + j, table[static_cast<size_t>(i * p.columns + j)]);
+    }
+    if (kda::is_padding(index, p.null_slot, p.slots)) {
+      if (++padding % 2 == 1) {
+        c->state_indices.set_int(i * p.columns + accepted - 1, index);
+      } else {
+        c->accepted.set_int(i, padding % 4 == 0 ? 0 : static_cast<int32_t>(p.columns + 1));
+      }
+    } else if (i % 3 == 1 && p.columns > 1) {
+      c->state_indices.set_int(i * p.columns + accepted % p.columns, -1);
+    }
+  }
+}
+
+}  // namespace
 
 KdaRecurrenceCase::KdaRecurrenceCase(const KdaRecurrenceProblem& p, uint64_t seed) : problem(p) {
   const auto rows = [&](DType dtype, int64_t stride) {
@@ -21,13 +54,14 @@ KdaRecurrenceCase::KdaRecurrenceCase(const KdaRecurrenceProblem& p, uint64_t see
   A_log = CaseTensor(DType::f32, {p.h});
   dt_bias = CaseTensor(DType::f32, {p.h, kda::kDim}, {}, kda::case_shift(DType::f32, p.align));
   if (p.offsets) offsets = CaseTensor(DType::i32, {p.n + 1});
-  state_indices = CaseTensor(DType::i32, {p.n});
+  state_indices = p.columns == 0 ? CaseTensor(DType::i32, {p.n}) : CaseTensor(DType::i32, {p.n, p.columns});
+  if (p.columns > 0) accepted = CaseTensor(DType::i32, {p.n});
   state = CaseTensor(p.state, {p.slots, p.h, kda::kDim, kda::kDim},
                      {p.state_slot_stride, kda::kDim * kda::kDim, kda::kDim, 1}, kda::case_shift(p.state, p.align));
 
   Random random(seed);
   const std::vector<int32_t> indices = kda::case_indices(random, p.n, p.padded, p.null_slot, p.slots);
-  for (int64_t i = 0; i < p.n; ++i) state_indices.set_int(i, indices[static_cast<size_t>(i)]);
+  set_slots(random, indices, this);
   const std::vector<int32_t> bounds = kda::case_offsets(random, p.n, p.t, p.lengths);
   for (int64_t i = 0; p.offsets && i <= p.n; ++i) offsets.set_int(i, bounds[static_cast<size_t>(i)]);
   const std::vector<bool> live = kda::live_rows(bounds, indices, p.t, p.null_slot, p.slots);
@@ -37,13 +71,18 @@ KdaRecurrenceCase::KdaRecurrenceCase(const KdaRecurrenceProblem& p, uint64_t see
   kda::fill_rows(raw_beta, random, -3.0F, 3.0F, p.h, is_live);
   kda::fill_uniform(A_log, random, -1.5F, 1.5F);
   kda::fill_uniform(dt_bias, random, -2.0F, 2.0F);
-  kda::fill_pool(state, random, -1.0F, 1.0F, p.state_slot_stride, p.p() * kda::kDim, indices);
+  KdaRecurrenceArgs host;
+  host.state_indices = state_indices.host_view();
+  host.accepted = accepted.host_view();
+  std::vector<int32_t> read;
+  for (int64_t i = 0; i < p.n; ++i) read.push_back(static_cast<int32_t>(kda_recurrence_index(host, i)));
+  kda::fill_pool(state, random, -1.0F, 1.0F, p.state_slot_stride, p.p() * kda::kDim, read);
 }
 
 Status KdaRecurrenceCase::upload(Device device) {
   output.poison();
   for (CaseTensor* tensor :
-       {&q, &k, &v, &raw_gate, &raw_beta, &A_log, &dt_bias, &offsets, &state_indices, &state, &output}) {
+       {&q, &k, &v, &raw_gate, &raw_beta, &A_log, &dt_bias, &offsets, &state_indices, &accepted, &state, &output}) {
     SILT_TRY(tensor->to_device(device));
   }
   state_before_ = state;
@@ -62,6 +101,7 @@ KdaRecurrenceArgs KdaRecurrenceCase::args() const {
   args.dt_bias = dt_bias.view();
   args.offsets = offsets.view();
   args.state_indices = state_indices.view();
+  args.accepted = accepted.view();
   args.state = state.view();
   args.safe_gate = problem.gate == kda::Gate::safe;
   args.lower_bound = problem.lower_bound;
@@ -104,7 +144,14 @@ Verdict verify_head(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& befo
     verdict.merge(kda::expect_head(
         fmt::format("row {} head {} output", row, head), p.output,
         [&](int64_t i) { return got[static_cast<size_t>(i)]; }, exact.o, slack));
+    if (p.columns == 0) continue;
+    const int64_t token = row - rows.begin;
+    const int64_t target = kda_recurrence_target(before, sequence, token);
+    if (kda::is_padding(target, p.null_slot, p.slots)) continue;
+    verdict.merge(kda::expect_state(fmt::format("sequence {} head {} state after token {}", sequence, head, token),
+                                    p.state, kda_recurrence_state(p, after, target, head), state, bound));
   }
+  if (p.columns > 0) return verdict;
   verdict.merge(kda::expect_state(fmt::format("sequence {} head {} state", sequence, head), p.state,
                                   kda_recurrence_state(p, after, slot, head), state, bound));
   return verdict;
@@ -124,20 +171,25 @@ Verdict KdaRecurrenceCase::verify() {
   before.dt_bias = dt_bias.host_view();
   before.offsets = offsets.host_view();
   before.state_indices = state_indices.host_view();
+  before.accepted = accepted.host_view();
   before.state = state_before_.host_view();
   before.output = output.host_view();
   KdaRecurrenceArgs after = before;
   after.state = state.host_view();
 
   Verdict verdict;
-  std::vector<int32_t> indices;  // of sequences that have tokens
+  std::vector<int32_t> targets;  // slots that may be written
   std::vector<int64_t> written;
   for (int64_t sequence = 0; sequence < p.n; ++sequence) {
     const kda::Rows rows = kda::rows_of(before.offsets, sequence);
     if (rows.count() == 0) continue;
     for (int64_t row = rows.begin; row < rows.end; ++row) written.push_back(row);
-    indices.push_back(state_indices.get_int(sequence));
-    const bool padding = kda::is_padding(indices.back(), p.null_slot, p.slots);
+    const int64_t index = kda_recurrence_index(before, sequence);
+    const bool padding = kda::is_padding(index, p.null_slot, p.slots);
+    if (p.columns == 0) targets.push_back(static_cast<int32_t>(index));
+    for (int64_t token = 0; p.columns > 0 && !padding && token < rows.count(); ++token) {
+      targets.push_back(static_cast<int32_t>(kda_recurrence_target(before, sequence, token)));
+    }
     for (int64_t head = 0; head < p.h; ++head) {
       if (!padding) verdict.merge(verify_head(p, before, after, sequence, head));
       for (int64_t row = rows.begin; padding && row < rows.end; ++row) {
@@ -146,7 +198,7 @@ Verdict KdaRecurrenceCase::verify() {
       }
     }
   }
-  verdict.merge(kda::expect_only_live_slots("state", state, state_before_.bytes(), indices, p.null_slot,
+  verdict.merge(kda::expect_only_live_slots("state", state, state_before_.bytes(), targets, p.null_slot,
                                             p.state_slot_stride, p.p() * kda::kDim));
   verdict.merge(kda::expect_only_rows("output", output, output_before_, written, p.output_stride, p.p()));
   return verdict;
@@ -170,6 +222,11 @@ std::vector<std::string> kda_recurrence_check_lines() {
       "kda_recurrence seqs=2x33 h=1 gate=softplus",
       "kda_recurrence seqs=1x3 h=48",
       "kda_recurrence seqs=2x2 h=5 lower_bound=-0.5",
+      // Tables of slots: fewer, as many and more columns than tokens; padding.
+      "kda_recurrence seqs=4x3 h=2 columns=4",
+      "kda_recurrence seqs=5x4 h=3 columns=3 t=23 lengths=ragged padded=2 slots=30 state=bf16",
+      "kda_recurrence seqs=3x1 h=2 offsets=0 columns=2 null=-1 gate=softplus",
+      "kda_recurrence seqs=6x2 h=1 columns=2 padded=3 qkv=f32",
       // Exact mode and mixed types.
       "kda_recurrence seqs=3x4 h=2 qkv=f32 dtype=f32",
       "kda_recurrence seqs=3x4 h=2 qkv=f32 dtype=f32 output=bf16 gate=softplus",

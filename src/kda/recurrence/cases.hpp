@@ -35,6 +35,7 @@ struct KdaRecurrenceCase {
   CaseTensor dt_bias;
   CaseTensor offsets;
   CaseTensor state_indices;
+  CaseTensor accepted;
   CaseTensor state;
   CaseTensor output;
 

@@ -19,8 +19,13 @@ Status read_sizes(const KdaRecurrenceArgs& args, KdaRecurrenceProblem* made) {
   if (args.q.rank != 3 || args.q.shape[0] < 0 || args.q.shape[1] < 1) {
     return invalid("{}: q: shape: has {}, needs [T, H, 128]", kOp, shape_text(args.q));
   }
-  if (args.state_indices.rank != 1 || args.state_indices.shape[0] < 0) {
-    return invalid("{}: state_indices: shape: has {}, needs [N]", kOp, shape_text(args.state_indices));
+  if (args.state_indices.rank != (args.accepted.present() ? 2 : 1) || args.state_indices.shape[0] < 0) {
+    return invalid("{}: state_indices: shape: has {}, needs {}", kOp, shape_text(args.state_indices),
+                   args.accepted.present() ? "[N, M] with accepted" : "[N]");
+  }
+  if (args.accepted.present()) made->columns = args.state_indices.shape[1];
+  if (args.accepted.present() && made->columns < 1) {
+    return invalid("{}: state_indices: shape: has {}, needs M >= 1", kOp, shape_text(args.state_indices));
   }
   made->h = args.q.shape[1];
   made->n = args.state_indices.shape[0];
@@ -48,7 +53,12 @@ Status check_shapes(const KdaRecurrenceArgs& args, const KdaRecurrenceProblem& m
   SILT_TRY(kda::check_rows(named("raw_beta", args.raw_beta), {made.dtype}, {t, h}));
   SILT_TRY(kda::check_dense(named("A_log", args.A_log), DType::f32, {h}));
   SILT_TRY(kda::check_dense(named("dt_bias", args.dt_bias), DType::f32, {h, kda::kDim}));
-  SILT_TRY(kda::check_dense(named("state_indices", args.state_indices), DType::i32, {made.n}));
+  if (made.columns == 0) {
+    SILT_TRY(kda::check_dense(named("state_indices", args.state_indices), DType::i32, {made.n}));
+  } else {
+    SILT_TRY(kda::check_dense(named("state_indices", args.state_indices), DType::i32, {made.n, made.columns}));
+    SILT_TRY(kda::check_dense(named("accepted", args.accepted), DType::i32, {made.n}));
+  }
   SILT_TRY(kda::check_state(named("state", args.state), made.slots, h));
   return kda::check_written_rows(named("output", args.output), {DType::bf16, DType::f32}, {t, h, kda::kDim});
 }
@@ -66,7 +76,8 @@ Status check_memory(const KdaRecurrenceArgs& args) {
                            named("A_log", args.A_log),
                            named("dt_bias", args.dt_bias),
                            named("offsets", args.offsets),
-                           named("state_indices", args.state_indices)};
+                           named("state_indices", args.state_indices),
+                           named("accepted", args.accepted)};
   SILT_TRY(kda::check_one_device(q, read));
   SILT_TRY(kda::check_one_device(q, {state, output}));
   return kda::check_written_alone({output, state}, read);
@@ -113,6 +124,9 @@ Status KdaRecurrenceProblem::parse(const ProblemLine& line, KdaRecurrenceProblem
   parser.demand(p.offsets || (p.t == p.n && p.lengths == kda::Lengths::even),
                 fmt::format("{}: offsets: has 0, needs 1 but for seqs=Nx1 of even lengths", kOp));
   kda::demand_pool(parser, kOp, p.n, p.padded, p.null_slot, p.slots);
+  parser.demand(p.columns >= 0 && p.slots >= p.n * p.columns,
+                fmt::format("{}: columns: has {}, needs at least 0 and {} slots (n times columns)", kOp, p.columns,
+                            p.n * p.columns));
   kda::demand_gate(parser, kOp, p.gate, p.lower_bound);
   parser.demand(p.q_stride >= 0 && p.k_stride >= 0 && p.v_stride >= 0 && p.gate_stride >= 0 && p.beta_stride >= 0,
                 fmt::format("{}: strides: have q {}, k {}, v {}, gate {}, beta {}, need at least 0", kOp, p.q_stride,

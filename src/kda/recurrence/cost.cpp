@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kda/recurrence/problem.hpp"
 
 namespace silt {
@@ -11,8 +13,10 @@ int64_t live_rows(const KdaRecurrenceProblem& problem) {
 }  // namespace
 
 int64_t bytes(const KdaRecurrenceProblem& problem) {
-  // Per live sequence and head the state, read and written once; per token and head q, k, v, gate, output, beta.
-  const int64_t state = 2 * kda::kDim * kda::kDim * static_cast<int64_t>(size_of(problem.state));
+  // Per live sequence and head the state, read once and written once, or with a table once per token that has a column;
+  // per token and head q, k, v, gate, output, beta.
+  const int64_t writes = problem.columns == 0 ? 1 : std::min(problem.length, problem.columns);
+  const int64_t state = (1 + writes) * kda::kDim * kda::kDim * static_cast<int64_t>(size_of(problem.state));
   const auto act = static_cast<int64_t>(size_of(problem.dtype));
   const int64_t token = kda::kDim * (3 * static_cast<int64_t>(size_of(problem.qkv)) + act +
                                      static_cast<int64_t>(size_of(problem.output))) +

@@ -25,6 +25,7 @@ struct KdaRecurrenceProblem {
   float lower_bound = -5.0F;                  ///< 0 with the softplus gate, which has none
   bool offsets = true;                        ///< offsets are given; else one token each
   kda::Lengths lengths = kda::Lengths::even;  ///< of a case; a checked call says even, it does not know
+  int64_t columns = 0;                        ///< M, of the table of slots; 0 without `accepted`
   int64_t null_slot = 0;
   int64_t slots = 0;
   int64_t padded = 0;  ///< sequences of a case that are padding; a checked call says 0, it does not know
@@ -35,8 +36,8 @@ struct KdaRecurrenceProblem {
   int64_t beta_stride = 0;
   int64_t output_stride = 0;
   int64_t state_slot_stride = 0;
-  /// The largest power of two, at most 16, that divides every address and row or slot step, raw_beta, A_log, offsets
-  /// and state_indices aside: those are read one element at a time.
+  /// The largest power of two, at most 16, that divides every address and row or slot step, raw_beta, A_log, offsets,
+  /// accepted and state_indices aside: those are read one element at a time.
   int64_t align = 16;
 
   [[nodiscard]] int64_t p() const { return kda::kDim * h; }
@@ -54,8 +55,9 @@ struct KdaRecurrenceProblem {
     visit.real("lower_bound", lower_bound, gate == kda::Gate::safe ? -5.0F : 0.0F);
     visit.flag("offsets", offsets, true);
     visit.choice("lengths", lengths, kda::Lengths::even, std::span<const Named<kda::Lengths>>(kda::kLengthsNames));
+    visit.value("columns", columns, 0);
     visit.value("null", null_slot, 0);
-    visit.value("slots", slots, n + 1);
+    visit.value("slots", slots, n * (columns == 0 ? 1 : columns) + 1);
     visit.value("padded", padded, 0);
     visit.value("q_stride", q_stride, p());
     visit.value("k_stride", k_stride, p());

@@ -7,8 +7,20 @@
 
 namespace silt {
 
+/// Where a sequence's state is read; a padding index where the accepted count is outside the table.
 inline int64_t kda_recurrence_index(const KdaRecurrenceArgs& args, int64_t sequence) {
-  return static_cast<const int32_t*>(args.state_indices.data)[sequence];
+  const auto* indices = static_cast<const int32_t*>(args.state_indices.data);
+  if (!args.accepted.present()) return indices[sequence];
+  const int64_t columns = args.state_indices.shape[1];
+  const int64_t accepted = static_cast<const int32_t*>(args.accepted.data)[sequence];
+  return accepted >= 1 && accepted <= columns ? indices[sequence * columns + accepted - 1] : -1;
+}
+
+/// With a table: where the state after token `token` of a sequence goes; a padding index where it is not stored.
+inline int64_t kda_recurrence_target(const KdaRecurrenceArgs& args, int64_t sequence, int64_t token) {
+  const int64_t columns = args.state_indices.shape[1];
+  if (token >= columns) return -1;
+  return static_cast<const int32_t*>(args.state_indices.data)[sequence * columns + token];
 }
 
 /// Gate parameters of a head; there is no convolution and no output norm.

@@ -326,8 +326,9 @@ Status make(const ProblemLine& line, std::unique_ptr<Subject>* subject) {
   KdaDecodeProblem problem;
   SILT_TRY(KdaDecodeProblem::parse(line, &problem));
   if (problem.b < 1) return invalid("kda_decode: b: has {}, needs at least 1 to be measured", problem.b);
-  if (problem.align != 16) {
-    return invalid("kda_decode: align: has {}, needs 16 (silt-bench measures aligned tensors)", problem.align);
+  if (problem.align != 16 || problem.state_align != 16) {
+    return invalid("kda_decode: align, state_align: has {}, {}, needs 16 (silt-bench measures aligned tensors)",
+                   problem.align, problem.state_align);
   }
   if (problem.padded != 0) {
     return invalid("kda_decode: padded: has {}, needs 0 (silt-bench measures full batches)", problem.padded);

@@ -288,6 +288,16 @@ TEST_P(Contract, SumsOverflow) {
   for (int64_t i = 0; i < p; ++i) c.x.set(3 * p + 2 * p + i, (i % 2 == 0 ? 1 : -1) * 1e30F);  // v of row 1
   expect_right(c);
   EXPECT_TRUE(finite(c.output, 0, c.output.elements()));
+  // So large that the sums with the state leave the range as well.
+  KdaDecodeCase huge(problem_of("kda_decode b=3 h=2"), 13);
+  for (int64_t i = 0; i < p; ++i) {
+    huge.x.set(i, 3e38F);              // q of row 0
+    huge.x.set(3 * p + p + i, 3e38F);  // k of row 1
+    huge.x.set(6 * p + i, 3e38F);      // both of row 2
+    huge.x.set(6 * p + p + i, 3e38F);
+  }
+  expect_right(huge);
+  EXPECT_TRUE(finite(huge.output, 0, huge.output.elements()));
 }
 
 // 21, 36e: a NaN reaches its row (and head) and nothing else

@@ -6,7 +6,7 @@
 // on one state; with few long sequences the heads are the parallelism.
 //
 // Data path: the 64 KiB of a head's state stay in L1 and L2 from token to token; a bf16 state is widened once, into the
-// worker's stack, and rounded once at the end.
+// worker's stack, and rounded once at the end. With a table of slots every state is a copy from that stack.
 //
 // Bytes: the state once each way, q, k, v, gates and output once (cost.cpp).
 //
@@ -43,6 +43,22 @@ void run_token(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& args, con
   kda::cpu::narrow(o, args.output.data, p.output, row * p.output_stride + first);
 }
 
+/// The slot that is read is not the one that is written, so the state is worked on apart: 64 KiB of stack.
+void run_with_table(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& args, const kda::HeadWeights& weights,
+                    int64_t sequence, int64_t head) {
+  kda::cpu::Vector state[kda::kDim];
+  const void* from = kda_recurrence_state(p, args, kda_recurrence_index(args, sequence), head);
+  for (int64_t v = 0; v < kda::kDim; ++v) kda::cpu::widen(from, p.state, v * kda::kDim, state[v]);
+  const kda::Rows rows = kda::rows_of(args.offsets, sequence);
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    run_token(p, args, weights, row, head, state[0].values);
+    const int64_t target = kda_recurrence_target(args, sequence, row - rows.begin);
+    if (kda::is_padding(target, p.null_slot, p.slots)) continue;
+    void* to = kda_recurrence_state(p, args, target, head);
+    for (int64_t v = 0; v < kda::kDim; ++v) kda::cpu::narrow(state[v], to, p.state, v * kda::kDim);
+  }
+}
+
 void run_head(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& args, int64_t sequence, int64_t head) {
   const kda::Rows rows = kda::rows_of(args.offsets, sequence);
   if (rows.count() == 0) return;
@@ -55,6 +71,10 @@ void run_head(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& args, int6
     return;
   }
   const kda::HeadWeights weights = kda_recurrence_weights(p, args, head);
+  if (p.columns > 0) {
+    run_with_table(p, args, weights, sequence, head);
+    return;
+  }
   kda::cpu::WorkingState state(kda_recurrence_state(p, args, slot, head), p.state, true);
   for (int64_t row = rows.begin; row < rows.end; ++row) run_token(p, args, weights, row, head, state.data());
   state.store();

@@ -20,8 +20,12 @@ Status launch(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& args, cons
       for (int64_t row = rows.begin; row < rows.end; ++row) {
         if (!padding) kda_recurrence_reference(p, args, row, head, state.data(), &result);
         kda::store_head(result.o, args.output.data, p.output, row * p.output_stride + head * kda::kDim);
+        if (padding || p.columns == 0) continue;
+        const int64_t target = kda_recurrence_target(args, sequence, row - rows.begin);
+        if (kda::is_padding(target, p.null_slot, p.slots)) continue;
+        kda::store_state(state, p.state, kda_recurrence_state(p, args, target, head));
       }
-      if (!padding) kda::store_state(state, p.state, kda_recurrence_state(p, args, slot, head));
+      if (!padding && p.columns == 0) kda::store_state(state, p.state, kda_recurrence_state(p, args, slot, head));
     }
   }
   return {};

@@ -128,6 +128,37 @@ TEST_P(Contract, OffsetsAre64Bit) {
   EXPECT_TRUE(verdict.ok) << verdict.detail;
 }
 
+// Verification: column k - 1 holds, bit for bit, what k tokens in place leave; the read slot is only written as a
+// column
+TEST_P(Contract, ATableHoldsEveryTokensState) {
+  KdaRecurrenceCase table(problem_of("kda_recurrence seqs=1x4 h=2 columns=5"), 20);
+  table.accepted.set_int(0, 5);
+  const int64_t elements = 2 * kDim * kDim;
+  const int64_t read = table.state_indices.get_int(4);
+  for (int64_t i = 0; i < elements; ++i)
+    table.state.set(read * elements + i, static_cast<float>(i % 97) * 0.01F - 0.4F);
+  const KdaRecurrenceCase fresh = table;
+  expect_right(table);
+  for (int32_t tokens = 1; tokens <= 4; ++tokens) {
+    KdaRecurrenceCase plain(problem_of("kda_recurrence seqs=1x4 h=2"), 20);
+    plain.q = fresh.q;
+    plain.k = fresh.k;
+    plain.v = fresh.v;
+    plain.raw_gate = fresh.raw_gate;
+    plain.raw_beta = fresh.raw_beta;
+    plain.A_log = fresh.A_log;
+    plain.dt_bias = fresh.dt_bias;
+    plain.offsets.set_int(1, tokens);
+    const int64_t slot = plain.state_indices.get_int(0);
+    for (int64_t i = 0; i < elements; ++i) plain.state.set(slot * elements + i, fresh.state.get(read * elements + i));
+    expect_right(plain);
+    const int64_t column = table.state_indices.get_int(tokens - 1);
+    for (int64_t i = 0; i < elements; ++i) {
+      ASSERT_EQ(table.state.get(column * elements + i), plain.state.get(slot * elements + i)) << tokens << " " << i;
+    }
+  }
+}
+
 // 2
 TEST_P(Contract, ManySequencesTimesHeads) {
   KdaRecurrenceCase c(problem_of("kda_recurrence seqs=1024x1 h=96 offsets=0 slots=3 padded=1022 q_stride=0 k_stride=0 "
@@ -275,6 +306,28 @@ TEST_P(Refusals, WrongArgumentsAreNamed) {
       {"q: shape: has [6, 2, 128], needs [3, 2, 128]", [](A& a) { a.offsets = {}; }},
       {"state_indices: shape: has [], needs [N]", [](A& a) { a.state_indices = {}; }},
       {"state_indices: dtype: has f32, needs i32", [](A& a) { a.state_indices.dtype = DType::f32; }},
+      {"state_indices: shape: has [3], needs [N, M] with accepted", [](A& a) { a.accepted = a.state_indices; }},
+      {"state_indices: shape: has [1, 3], needs [N]",
+       [](A& a) {
+         a.state_indices.rank = 2;
+         a.state_indices.shape = {1, 3};
+         a.state_indices.stride = {3, 1};
+       }},
+      {"state_indices: shape: has [3, 0], needs M >= 1",
+       [](A& a) {
+         a.accepted = a.state_indices;
+         a.state_indices.rank = 2;
+         a.state_indices.shape = {3, 0};
+         a.state_indices.stride = {1, 1};
+       }},
+      {"accepted: dtype: has f32, needs i32",
+       [](A& a) {
+         a.accepted = a.state_indices;
+         a.accepted.dtype = DType::f32;
+         a.state_indices.rank = 2;
+         a.state_indices.shape = {3, 1};
+         a.state_indices.stride = {1, 1};
+       }},
       {"state: shape: has [4, 2, 128], needs [slots, 2, 128, 128]", [](A& a) { a.state.rank = 3; }},
       {"state: shape: has [4, 1, 128, 128], needs [4, 2, 128, 128]", [](A& a) { a.state.shape[1] = 1; }},
       {"state: stride of axis 0: has 100, needs at least 32768", [](A& a) { a.state.stride[0] = 100; }},
@@ -360,6 +413,7 @@ TEST(Problem, LinesSayWhatIsWrong) {
       {"kda_recurrence seqs=2x2 h=1 t=9", "kda_recurrence: seqs, t: has 2x2, 9, needs"},
       {"kda_recurrence seqs=2x2 h=1 offsets=0", "kda_recurrence: offsets: has 0, needs 1 but for seqs=Nx1"},
       {"kda_recurrence seqs=2x2 h=1 slots=2", "kda_recurrence: slots: has 2, needs at least 3"},
+      {"kda_recurrence seqs=2x2 h=1 columns=3 slots=5", "kda_recurrence: columns: has 3, needs at least 0 and 6 slots"},
       {"kda_recurrence seqs=2x2 h=1 lengths=odd", "kda_recurrence: lengths: has \"odd\", needs one of even, ragged"},
       {"kda_recurrence seqs=2x2 h=1 output_stride=3", "kda_recurrence: strides: have output 3"},
       {"kda_recurrence seqs=2x2 h=1 dtype=f32 align=2", "kda_recurrence: align: has 2, needs 2, 4, 8 or 16 and"},
@@ -376,6 +430,7 @@ TEST(Problem, LinesSayWhatIsWrong) {
 TEST(Cost, BytesOfTheContract) {
   EXPECT_EQ(bytes(problem_of("kda_recurrence seqs=4x1 h=3 offsets=0 padded=1")), 3 * 3 * (131072 + 128 * 10 + 2));
   EXPECT_EQ(bytes(problem_of("kda_recurrence seqs=2x7 h=1 state=bf16 qkv=f32")), 2 * 65536 + 14 * (128 * 18 + 2));
+  EXPECT_EQ(bytes(problem_of("kda_recurrence seqs=2x7 h=1 columns=4")), 2 * 5 * 65536 + 14 * (128 * 10 + 2));
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+// Which problems cuda_sm90_heads takes, and with which schedule.
+#include "kda/decode/cuda/cuda_sm90_heads.hpp"
+
+#include <fmt/format.h>
+
+#include "kda/decode/cuda/params.hpp"
+
+namespace silt::kda_decode_cuda_sm90_heads {
+namespace {
+
+/// Up to `items_per_sms.first` items on `items_per_sms.second` SMs.
+struct Limit {
+  int64_t items;
+  int64_t processors;
+  std::string_view schedule;
+};
+
+// Measured on 132 SMs; the fractions are what the limits mean there. A schedule is the best one from where the one
+// before it stops fitting into a wave (capacity = SMs * blocks per SM / cluster) or where the latency of its smaller
+// share of the state no longer pays for its hops.
+constexpr Limit kLimitsF32[] = {
+    {1, 7, "c4_256"},          // 18 of 132
+    {7, 11, "c2_256"},         // 84
+    {9, 11, "c1_256"},         // 108: one block on most SMs and no hop
+    {6, 5, "c4_128"},          // 158
+    {3, 2, "c2_256"},          // 198: its capacity
+    {2, 1, "c1_256"},          // 264: its capacity
+    {3, 1, "bulk_c2_128"},     // 396: its capacity
+    {9, 1, "bulk_128_evict"},  // 1188: above, the hint costs more DRAM efficiency than it saves
+};
+constexpr Limit kLimitsBf16[] = {
+    {1, 2, "c2_256"},           // 66 of 132
+    {1, 1, "c1_256"},           // 132
+    {3, 1, "c1_128"},           // 396: its capacity
+    {13, 1, "bulk_128_evict"},  // 1716
+};
+constexpr std::string_view kLargestF32 = "bulk_128";
+constexpr std::string_view kLargestBf16 = "c1_128_keep";
+
+const Schedule& find(std::string_view name, DType state) {
+  for (const Schedule& schedule : kSchedules) {
+    if (schedule.name == name && schedule.state == state) return schedule;
+  }
+  return kSchedules.front();  // not reached: test_kda_decode_cuda walks both tables
+}
+
+}  // namespace
+
+const Schedule& choose_schedule(int64_t items, DType state, int64_t processors) {
+  const std::span<const Limit> limits = state == DType::f32 ? std::span<const Limit>(kLimitsF32) : kLimitsBf16;
+  for (const Limit& limit : limits) {
+    if (items * limit.processors <= limit.items * processors) return find(limit.schedule, state);
+  }
+  return find(state == DType::f32 ? kLargestF32 : kLargestBf16, state);
+}
+
+Reason accepts(const KdaDecodeProblem& problem, const DeviceFacts& facts) {
+  const bool hopper = facts.arch_number == 90;
+  const bool blackwell = facts.arch_number >= 100 && facts.arch_number < 110;
+  if (!hopper && !blackwell) return refuse("arch", facts.arch_number, "90, or 100 to 109");
+  if (problem.dtype != DType::bf16) return refuse("dtype", to_string(problem.dtype), "bf16");
+  if (problem.h > kda_decode_cuda::kMaxHeads) return refuse("h", problem.h, "at most 131072");
+  const int64_t items = problem.b * problem.h;
+  // A multiply-high with ceil(2^32 / H) divides items by H exactly below 2^32 / H.
+  if (items * problem.h >= int64_t{1} << 32) return refuse("b * h * h", items * problem.h, "less than 4294967296");
+  if (problem.align < 8) return refuse("align", problem.align, "at least 8");
+  if (problem.state_align < 16) return refuse("state_align", problem.state_align, "16");
+  return accept();
+}
+
+std::string plan(const KdaDecodeProblem& problem, const DeviceFacts& facts) {
+  const Schedule& s = choose_schedule(problem.b * problem.h, problem.state, facts.processors);
+  return fmt::format("{}: {} of {} threads per (row, head), state in {}{}", s.name,
+                     s.form().cluster == 1 ? "a block" : fmt::format("a cluster of {} blocks", s.form().cluster),
+                     s.form().threads, s.form().bulk ? "shared memory" : "registers", s.evict ? ", evict-first" : "");
+}
+
+}  // namespace silt::kda_decode_cuda_sm90_heads
