@@ -21,6 +21,10 @@ if(SILT_SANITIZE)
   add_link_options(-fsanitize=${SILT_SANITIZE})
 endif()
 
+if(SILT_MODEL)
+  set(SILT_DNNL DNNL::dnnl gomp) # gomp: its threads are set per call
+endif()
+
 # silt_test(NAME sources...): one GoogleTest program of the internal library, registered with CTest.
 function(silt_test name)
   if(NOT SILT_BUILD_TESTS)
@@ -29,5 +33,6 @@ function(silt_test name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE silt_internal silt_settings GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE SILT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "90a-real;100f-real") # kernels of tests use PDL
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
 endfunction()

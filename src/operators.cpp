@@ -3,12 +3,18 @@
 
 #include "attn_res/cases.hpp"
 #include "dispatch/operator.hpp"
+#include "kda/conv_update/cases.hpp"
+#include "kda/decode/cases.hpp"
+#include "kda/gated_norm/cases.hpp"
+#include "kda/prefill/cases.hpp"
+#include "kda/recurrence/cases.hpp"
 
 namespace silt {
 
 std::span<const Operator> all_operators() {
   static const std::array operators = {
-      attn_res_operator(),
+      attn_res_operator(),       kda_decode_operator(),     kda_prefill_operator(), causal_conv1d_update_operator(),
+      kda_recurrence_operator(), rms_norm_gated_operator(),
   };
   return operators;
 }

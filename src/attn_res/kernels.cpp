@@ -5,7 +5,11 @@
 #include "attn_res/cpu/cpu_plain_rows.hpp"
 #include "attn_res/cpu/cpu_reference.hpp"
 #include "attn_res/cpu/cpu_simd_rows.hpp"
+#include "attn_res/cuda/cuda_sm80_rows.hpp"
+#include "attn_res/cuda/cuda_sm90_bulk.hpp"
+#include "attn_res/cuda/cuda_sm90_direct.hpp"
 #include "attn_res/list.hpp"
+#include "gpu/built.hpp"
 
 namespace silt {
 namespace {
@@ -25,6 +29,13 @@ constexpr auto kNeonRows = simd_rows::launch_neon;
 #endif
 
 constexpr std::array kKernels = {
+    AttnResKernel{"cuda_sm90_direct", DeviceKind::cuda, KernelClass::native, attn_res_cuda_sm90_direct::accepts,
+                  SILT_CUDA_LAUNCH(attn_res_cuda_sm90_direct::launch), kCudaNotBuilt,
+                  attn_res_cuda_sm90_direct::describe},
+    AttnResKernel{"cuda_sm90_bulk", DeviceKind::cuda, KernelClass::native, attn_res_cuda_sm90_bulk::accepts,
+                  SILT_CUDA_LAUNCH(attn_res_cuda_sm90_bulk::launch), kCudaNotBuilt, attn_res_cuda_sm90_bulk::describe},
+    AttnResKernel{"cuda_sm80_rows", DeviceKind::cuda, KernelClass::portable, attn_res_cuda_sm80_rows::accepts,
+                  SILT_CUDA_LAUNCH(attn_res_cuda_sm80_rows::launch), kCudaNotBuilt},
     AttnResKernel{"cpu_avx512bf16_rows", DeviceKind::cpu, KernelClass::native, simd_rows::accepts<kCpuAvx512Bf16>,
                   kAvx512Bf16Rows, "needs an x86-64 build"},
     AttnResKernel{"cpu_avx512_rows", DeviceKind::cpu, KernelClass::native, simd_rows::accepts<kCpuAvx512>, kAvx512Rows,

@@ -31,6 +31,10 @@ struct AttnResProblem {
   /// The smallest bank that holds the blocks and the written slot.
   [[nodiscard]] int64_t least_slots() const { return std::max(n, write + 1); }
 
+  /// Leading slots that a late launch may read before its dependency wait: what the caller says, else every source but
+  /// the slot that a decoder wrote last.
+  [[nodiscard]] int64_t stable_rows() const { return stable >= 0 ? stable : std::max<int64_t>(n - 1, 0); }
+
   template <class V>
   void fields(V& visit) {
     static constexpr Named<DType> kDTypes[] = {{DType::bf16, "bf16"}, {DType::f32, "f32"}};

@@ -45,6 +45,18 @@ bool parse_number(std::string_view text, float* number) {
   return result.ec == std::errc() && result.ptr == text.data() + text.size();
 }
 
+void LinePrinter::size(std::string_view key, int64_t value) { text_ += fmt::format(" {}={}", key, value); }
+
+void LinePrinter::product(std::string_view key, int64_t count, int64_t each) {
+  text_ += fmt::format(" {}={}x{}", key, count, each);
+}
+
+void LinePrinter::real(std::string_view key, float value, float standard) {
+  if (value != standard) text_ += fmt::format(" {}={}", key, value);
+}
+
+void LinePrinter::word(std::string_view key, std::string_view value) { text_ += fmt::format(" {}={}", key, value); }
+
 const std::string* LineParser::find(std::string_view key) {
   for (size_t i = 0; i < line_.fields.size(); ++i) {
     if (line_.fields[i].first == key) {
@@ -62,6 +74,51 @@ bool LineParser::number(std::string_view key, int64_t& value) {
     complain(fmt::format("{}: {}: has \"{}\", needs a whole number", line_.op, key, *text));
   }
   return true;
+}
+
+void LineParser::size(std::string_view key, int64_t& value) {
+  if (!number(key, value)) complain(fmt::format("{}: {}: missing, needs a number", line_.op, key));
+  note(key);
+}
+
+void LineParser::product(std::string_view key, int64_t& count, int64_t& each) {
+  const std::string* text = find(key);
+  const size_t cross = text == nullptr ? std::string::npos : text->find('x');
+  if (cross == std::string::npos || !parse_number(std::string_view(*text).substr(0, cross), &count) ||
+      !parse_number(std::string_view(*text).substr(cross + 1), &each)) {
+    complain(fmt::format("{}: {}: has \"{}\", needs two whole numbers, as in 8x1024", line_.op, key,
+                         text == nullptr ? "" : *text));
+  }
+  note(key);
+}
+
+void LineParser::value(std::string_view key, int64_t& value, int64_t standard) {
+  value = standard;
+  number(key, value);
+  note(key);
+}
+
+void LineParser::real(std::string_view key, float& value, float standard) {
+  value = standard;
+  if (const std::string* text = find(key); text != nullptr && !parse_number(*text, &value)) {
+    complain(fmt::format("{}: {}: has \"{}\", needs a number", line_.op, key, *text));
+  }
+  note(key);
+}
+
+void LineParser::flag(std::string_view key, bool& value, bool standard) {
+  int64_t number_value = standard ? 1 : 0;
+  if (number(key, number_value) && number_value != 0 && number_value != 1) {
+    complain(fmt::format("{}: {}: has {}, needs 0 or 1", line_.op, key, number_value));
+  }
+  value = number_value == 1;
+  note(key);
+}
+
+void LineParser::note(std::string_view key) { keys_ += fmt::format(" {}", key); }
+
+void LineParser::complain_choice(std::string_view key, const std::string& text, const std::string& known) {
+  complain(fmt::format("{}: {}: has \"{}\", needs one of {}", line_.op, key, text, known));
 }
 
 void LineParser::complain(std::string text) {

@@ -2,12 +2,12 @@
 //
 // A problem struct lists its fields once, in `template <class V> void fields(V& visit)`, in declaration order:
 //   visit.size("t", t);                            always printed, required when parsed
+//   visit.product("seqs", n, length);              two sizes, "8x1024"
 //   visit.value("align", align, 16);               printed where it differs from the default
 //   visit.choice("state", state, DType::f32, {...})
-// LinePrinter and LineParser are the two visitors, so that what is printed parses back.
+// LinePrinter and LineParser are the two visitors, so that what is printed parses back. (No fmt in this header: problem
+// structs are included by CUDA sources, and nvcc does not take its compile-time format checks.)
 #pragma once
-
-#include <fmt/format.h>
 
 #include <cstdint>
 #include <span>
@@ -42,26 +42,25 @@ class LinePrinter {
  public:
   explicit LinePrinter(std::string_view op) : text_(op) {}
 
-  void size(std::string_view key, int64_t value) { text_ += fmt::format(" {}={}", key, value); }
+  void size(std::string_view key, int64_t value);
+  void product(std::string_view key, int64_t count, int64_t each);
   void value(std::string_view key, int64_t value, int64_t standard) {
     if (value != standard) size(key, value);
   }
-  void real(std::string_view key, float value, float standard) {
-    if (value != standard) text_ += fmt::format(" {}={}", key, value);
-  }
-  void flag(std::string_view key, bool value, bool standard) {
-    if (value != standard) text_ += fmt::format(" {}={}", key, value ? 1 : 0);
-  }
+  void real(std::string_view key, float value, float standard);
+  void flag(std::string_view key, bool value, bool standard) { this->value(key, value ? 1 : 0, standard ? 1 : 0); }
   template <class E>
   void choice(std::string_view key, E value, E standard, std::span<const Named<E>> names) {
     if (value == standard) return;
     for (const auto& item : names) {
-      if (item.value == value) text_ += fmt::format(" {}={}", key, item.name);
+      if (item.value == value) word(key, item.name);
     }
   }
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
+  void word(std::string_view key, std::string_view value);
+
   std::string text_;
 };
 
@@ -70,34 +69,15 @@ class LineParser {
  public:
   explicit LineParser(const ProblemLine& line) : line_(line), used_(line.fields.size(), false) {}
 
-  void size(std::string_view key, int64_t& value) {
-    if (!number(key, value)) complain(fmt::format("{}: {}: missing, needs a number", line_.op, key));
-    keys_ += fmt::format(" {}", key);
-  }
-  void value(std::string_view key, int64_t& value, int64_t standard) {
-    value = standard;
-    number(key, value);
-    keys_ += fmt::format(" {}", key);
-  }
-  void real(std::string_view key, float& value, float standard) {
-    value = standard;
-    if (const std::string* text = find(key); text != nullptr && !parse_number(*text, &value)) {
-      complain(fmt::format("{}: {}: has \"{}\", needs a number", line_.op, key, *text));
-    }
-    keys_ += fmt::format(" {}", key);
-  }
-  void flag(std::string_view key, bool& value, bool standard) {
-    int64_t number_value = standard ? 1 : 0;
-    if (number(key, number_value) && number_value != 0 && number_value != 1) {
-      complain(fmt::format("{}: {}: has {}, needs 0 or 1", line_.op, key, number_value));
-    }
-    value = number_value == 1;
-    keys_ += fmt::format(" {}", key);
-  }
+  void size(std::string_view key, int64_t& value);
+  void product(std::string_view key, int64_t& count, int64_t& each);
+  void value(std::string_view key, int64_t& value, int64_t standard);
+  void real(std::string_view key, float& value, float standard);
+  void flag(std::string_view key, bool& value, bool standard);
   template <class E>
   void choice(std::string_view key, E& value, E standard, std::span<const Named<E>> names) {
     value = standard;
-    keys_ += fmt::format(" {}", key);
+    note(key);
     const std::string* text = find(key);
     if (text == nullptr) return;
     std::string known;
@@ -106,9 +86,10 @@ class LineParser {
         value = item.value;
         return;
       }
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", item.name);
+      if (!known.empty()) known += ", ";
+      known += item.name;
     }
-    complain(fmt::format("{}: {}: has \"{}\", needs one of {}", line_.op, key, *text, known));
+    complain_choice(key, *text, known);
   }
   /// The problem's own rule, told after its fields were read.
   void demand(bool condition, const std::string& complaint) {
@@ -119,7 +100,9 @@ class LineParser {
  private:
   const std::string* find(std::string_view key);
   bool number(std::string_view key, int64_t& value);
+  void note(std::string_view key);
   void complain(std::string text);
+  void complain_choice(std::string_view key, const std::string& text, const std::string& known);
 
   const ProblemLine& line_;
   std::vector<bool> used_;

@@ -21,6 +21,7 @@ namespace {
 // 200 us covers the serial code between two operators of a decoder; measured on x86, a wake-up from sleep costs 60-200
 // us and a spinning worker 1 us (docs/cpu.md).
 constexpr std::chrono::microseconds kSpinTime{200};
+constexpr int kSpinsBeforeYield = 1000;  // some 20 us: longer than the workers of one region are apart
 constexpr int kMaxThreads = 256;
 
 void relax() {
@@ -93,7 +94,10 @@ class Pool {
     }
     if (sleepers_.load(std::memory_order_acquire) > 0) wake_.notify_all();
     region.run(0);
-    while (pending_.load(std::memory_order_acquire) != 0) relax();
+    for (int spins = 0; pending_.load(std::memory_order_acquire) != 0; ++spins) {
+      // Where other programs keep the cores busy, a worker may be waiting for this very core.
+      spins < kSpinsBeforeYield ? relax() : std::this_thread::yield();
+    }
     return true;
   }
 

@@ -128,6 +128,26 @@ SILT_INLINE float sum(Lanes a) {
   return hn::GetLane(hn::Add(two, hn::Shuffle2301(two)));
 }
 
+/// The sums of four Lanes, each by the tree of `sum`, in less than half the instructions.
+SILT_INLINE void sums(Lanes a, Lanes b, Lanes c, Lanes d, float* to) {
+#if HWY_TARGET == HWY_AVX3
+  // By halves of 8: [a | b] and [c | d]; by halves of 4: [a | b | c | d]; then inside the quarters.
+  const __m512 x[] = {a.part[0].raw, b.part[0].raw, c.part[0].raw, d.part[0].raw};
+  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(x[0], x[1], 0x44), _mm512_shuffle_f32x4(x[0], x[1], 0xee));
+  const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(x[2], x[3], 0x44), _mm512_shuffle_f32x4(x[2], x[3], 0xee));
+  const __m512 four = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+  const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4e));
+  const __m512 one = _mm512_add_ps(two, _mm512_permute_ps(two, 0xb1));
+  const __m512i places = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
+  _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(places, one)));
+#else
+  to[0] = sum(a);
+  to[1] = sum(b);
+  to[2] = sum(c);
+  to[3] = sum(d);
+#endif
+}
+
 // ---- bf16. A Packed is 32 columns as they lie in memory.
 struct PackedBf16 {
   WordVector part[kParts];
@@ -280,6 +300,24 @@ SILT_INLINE Lanes load(const bf16* from) {
     r.part[i] = hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(WordTag(), bits)));
   }
   return r;
+}
+
+/// 32 columns in their own order, as a Pair of `Act`: what pack<Act> and products with a loaded Pair need.
+template <class Act>
+SILT_INLINE Pair pair_of_columns(Lanes low, Lanes high) {
+  if constexpr (sizeof(Act) == 2) {
+    Pair r;
+    FloatVector columns[2 * kParts];
+    SILT_EACH_PART columns[i] = low.part[i];
+    SILT_EACH_PART columns[kParts + i] = high.part[i];
+    SILT_EACH_PART {
+      r.first.part[i] = hn::ConcatEven(FloatTag(), columns[2 * i + 1], columns[2 * i]);
+      r.second.part[i] = hn::ConcatOdd(FloatTag(), columns[2 * i + 1], columns[2 * i]);
+    }
+    return r;
+  } else {
+    return {low, high};
+  }
 }
 
 // ---- memory

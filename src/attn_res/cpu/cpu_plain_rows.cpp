@@ -89,12 +89,24 @@ void softmax(std::vector<float>& logits) {
   for (float& logit : logits) logit /= sum;
 }
 
+/// What a thread keeps between calls, so that a call allocates only when it is larger than all before it.
+struct Scratch {
+  std::vector<float> weight;   ///< norm_weight * qk_weight
+  std::vector<float> mix;      ///< a row between mixture and output
+  std::vector<float> softmax;  ///< logits, then weights of the sources
+};
+
+Scratch& scratch() {
+  thread_local Scratch instance;
+  return instance;
+}
+
 template <class Act>
 class Rows {
  public:
-  Rows(const AttnResProblem& problem, const AttnResArgs& args, const float* weight)
-      : p_(problem), args_(args), weight_(weight), mix_(static_cast<size_t>(problem.d)) {
-    weights_.reserve(static_cast<size_t>(problem.n) + 1);
+  Rows(const AttnResProblem& problem, const AttnResArgs& args, const float* weight, Scratch& scratch)
+      : p_(problem), args_(args), weight_(weight), mix_(scratch.mix), weights_(scratch.softmax) {
+    mix_.resize(static_cast<size_t>(problem.d));
   }
 
   void run(int64_t t) {
@@ -151,20 +163,21 @@ class Rows {
   const AttnResProblem& p_;
   const AttnResArgs& args_;
   const float* weight_;
-  std::vector<float> mix_;
-  std::vector<float> weights_;
+  std::vector<float>& mix_;
+  std::vector<float>& weights_;
 };
 
 template <class Act>
 void run(const AttnResProblem& problem, const AttnResArgs& args, int threads) {
-  std::vector<float> weight;
+  std::vector<float>& weight = scratch().weight;
+  weight.clear();
   if (problem.n > 0) {
     const bf16* norm = static_cast<const bf16*>(args.norm_weight.data);
     const bf16* qk = static_cast<const bf16*>(args.qk_weight.data);
     for (int64_t c = 0; c < problem.d; ++c) weight.push_back(to_float(norm[c]) * to_float(qk[c]));
   }
   parallel_ranges(problem.t, threads, [&](int64_t begin, int64_t end) {
-    Rows<Act> rows(problem, args, weight.data());
+    Rows<Act> rows(problem, args, weight.data(), scratch());
     for (int64_t t = begin; t < end; ++t) rows.run(t);
   });
 }

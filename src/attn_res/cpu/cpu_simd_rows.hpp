@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attn_res/list.hpp"
+#include "dispatch/cpu_feature.hpp"
 
 namespace silt::attn_res_cpu_simd_rows {
 
@@ -12,19 +13,8 @@ namespace silt::attn_res_cpu_simd_rows {
 constexpr int64_t kTileColumns = 1024;
 
 template <CpuFeature kFeature>
-constexpr Reason accepts(const AttnResProblem&, const DeviceFacts& facts) {
-  if (facts.has(kFeature)) return accept();
-  switch (kFeature) {
-    case kCpuAvx2:
-      return refuse("arch", "no AVX2", "AVX2, FMA and BMI2");
-    case kCpuAvx512:
-      return refuse("arch", "no AVX-512", "AVX-512 F, BW, CD, DQ and VL");
-    case kCpuAvx512Bf16:
-      return refuse("arch", "no AVX-512 BF16", "AVX-512 BF16");
-    case kCpuNeon:
-      return refuse("arch", "no NEON", "NEON");
-  }
-  return refuse("arch", "unknown", "a known instruction set");
+Reason accepts(const AttnResProblem&, const DeviceFacts& facts) {
+  return needs_cpu_feature(facts, kFeature);
 }
 
 Status launch_avx2(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch);

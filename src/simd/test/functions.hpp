@@ -18,6 +18,8 @@ struct SimdFunctions {
   void (*silu)(const float* in, float* out);
   void (*softplus)(const float* in, float* out);
   float (*sum)(const float* lanes);
+  // 4 * 16 lanes to four sums.
+  void (*sums)(const float* lanes, float* out);
   // 32 columns, through a Pair.
   void (*widen)(const bf16* in, float* out);
   void (*narrow)(const float* in, bf16* out);
@@ -26,6 +28,9 @@ struct SimdFunctions {
   // 32 columns of activations times bf16 weights, element by element.
   void (*weigh_bf16)(const bf16* in, const bf16* weights, bf16* out);
   void (*weigh_f32)(const float* in, const bf16* weights, float* out);
+  // 32 columns in their order, rounded to the activation type by way of pair_of_columns.
+  void (*pair_bf16)(const float* in, bf16* out);
+  void (*pair_f32)(const float* in, float* out);
   // sums[16] += squares of 32 columns.
   void (*add_squares)(const bf16* in, float* sums);
 };

@@ -92,6 +92,19 @@ TEST_P(Simd, Fp32PairsKeepTheirOrder) {
   EXPECT_EQ(std::memcmp(in, out, sizeof in), 0);
 }
 
+TEST_P(Simd, PairsAreMadeOfColumns) {
+  float in[32];
+  bf16 out[32];
+  float out_f32[32];
+  for (int i = 0; i < 32; ++i) in[i] = static_cast<float>(i + 1);
+  f().pair_bf16(in, out);
+  f().pair_f32(in, out_f32);
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_EQ(to_float(out[i]), in[i]);
+    EXPECT_EQ(out_f32[i], in[i]);
+  }
+}
+
 TEST_P(Simd, WeightsMeetTheirColumns) {
   bf16 in[32];
   float in_f32[32];
@@ -115,14 +128,20 @@ TEST_P(Simd, WeightsMeetTheirColumns) {
 TEST_P(Simd, SumIsTheFixedTree) {
   Random random(1);
   for (int run = 0; run < 1000; ++run) {
-    float lanes[16];
-    for (float& lane : lanes) lane = random.uniform(-1e3F, 1e3F);
-    float tree[16];
-    std::copy_n(lanes, 16, tree);
-    for (int half = 8; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) tree[i] += tree[i + half];
+    float lanes[4][16];
+    float want[4];
+    for (int row = 0; row < 4; ++row) {
+      float tree[16];
+      for (int i = 0; i < 16; ++i) tree[i] = lanes[row][i] = random.uniform(-1e3F, 1e3F);
+      for (int half = 8; half > 0; half /= 2) {
+        for (int i = 0; i < half; ++i) tree[i] += tree[i + half];
+      }
+      want[row] = tree[0];
+      ASSERT_EQ(f().sum(lanes[row]), want[row]);
     }
-    ASSERT_EQ(f().sum(lanes), tree[0]);
+    float four[4];
+    f().sums(lanes[0], four);
+    ASSERT_EQ(std::memcmp(four, want, sizeof want), 0);
   }
 }
 

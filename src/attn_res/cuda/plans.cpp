@@ -1,0 +1,29 @@
+// What explain prints about the configurations of the CUDA kernels.
+#include <fmt/format.h>
+
+#include "attn_res/cuda/cuda_sm90_bulk.hpp"
+#include "attn_res/cuda/cuda_sm90_direct.hpp"
+
+namespace silt {
+
+namespace {
+
+std::string text(const attn_res_cuda_sm90_direct::Plan& plan, int64_t d) {
+  return fmt::format("{} x {} threads a token, {} loads", blocks_per_token(plan, d), threads_per_block(plan, d),
+                     plan.stream ? "streaming" : "plain");
+}
+
+}  // namespace
+
+std::string attn_res_cuda_sm90_direct::describe(const AttnResProblem& problem, const DeviceFacts&) {
+  const std::string wait = text(choose_plan(problem, Pdl::wait), problem.d);
+  const std::string late = text(choose_plan(problem, Pdl::late), problem.d);
+  return wait == late ? wait : fmt::format("{}; late: {}", wait, late);
+}
+
+std::string attn_res_cuda_sm90_bulk::describe(const AttnResProblem& problem, const DeviceFacts& facts) {
+  const Plan plan = choose_plan(problem, facts);
+  return fmt::format("{} blocks of {} + 32 threads, {} rows in flight", plan.blocks, consumers(problem.d), plan.slots);
+}
+
+}  // namespace silt

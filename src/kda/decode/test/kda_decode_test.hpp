@@ -1,0 +1,51 @@
+// What the tests of kda_decode share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "kda/decode/cases.hpp"
+#include "kda/shared/layout.hpp"
+#include "proof/kernels_here.hpp"
+
+namespace silt {
+
+inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr int64_t kDim = kda::kDim;
+
+inline KdaDecodeProblem problem_of(const std::string& text) {
+  ProblemLine line;
+  KdaDecodeProblem problem;
+  Status status = parse_line(text, &line);
+  if (status.ok()) status = KdaDecodeProblem::parse(line, &problem);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return problem;
+}
+
+class EveryKernel : public testing::TestWithParam<KernelHere> {
+ protected:
+  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
+  [[nodiscard]] Launch launch() const {
+    Launch launch;
+    launch.policy = Policy::require(here().kernel);
+    return launch;
+  }
+  void expect_right(KdaDecodeCase& c) const {
+    const Status status = c.run(here().device, launch());
+    ASSERT_TRUE(status.ok()) << status.message();
+    const Verdict verdict = c.verify();
+    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
+  }
+};
+
+/// Copies `count` logical elements.
+inline void copy(const CaseTensor& from, int64_t from_index, CaseTensor& to, int64_t to_index, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to.set(to_index + i, from.get(from_index + i));
+}
+
+inline std::string kernel_name(const testing::TestParamInfo<KernelHere>& param) { return param.param.kernel; }
+
+}  // namespace silt

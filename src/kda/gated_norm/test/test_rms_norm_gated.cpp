@@ -1,0 +1,279 @@
+// rms_norm_gated: every kernel at hand, every case. The comments name the row of docs/cases.md.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kda/gated_norm/cases.hpp"
+#include "proof/kernels_here.hpp"
+
+namespace silt {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+RmsNormGatedProblem problem_of(const std::string& text) {
+  ProblemLine line;
+  RmsNormGatedProblem problem;
+  Status status = parse_line(text, &line);
+  if (status.ok()) status = RmsNormGatedProblem::parse(line, &problem);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return problem;
+}
+
+struct Param {
+  KernelHere here;
+  std::string line;
+};
+
+std::vector<Param> every_kernel_every_line() {
+  std::vector<Param> all;
+  for (const KernelHere& here : kernels_here("rms_norm_gated")) {
+    for (const std::string& line : rms_norm_gated_check_lines()) all.push_back({here, line});
+  }
+  return all;
+}
+
+class Numerics : public testing::TestWithParam<Param> {};
+
+TEST_P(Numerics, MatchesTheReference) {
+  const auto& [here, line] = GetParam();
+  RmsNormGatedCase c(problem_of(line), 1);
+  const uint64_t before = runs_of("rms_norm_gated", here.kernel);
+  const Status status = c.run(here.device, {.policy = Policy::require(here.kernel)});
+  if (status.code() == StatusCode::unsupported) {
+    EXPECT_NE(status.message().find("refuses: "), std::string::npos) << status.message();
+    return;
+  }
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(runs_of("rms_norm_gated", here.kernel), before + 1) << "another kernel ran";
+  const Verdict verdict = c.verify();
+  EXPECT_TRUE(verdict.ok) << verdict.detail;
+}
+
+TEST_P(Numerics, TheCheckedProblemIsTheLine) {
+  const RmsNormGatedProblem problem = problem_of(GetParam().line);
+  EXPECT_EQ(problem_of(problem.line()).line(), problem.line());
+  RmsNormGatedCase c(problem, 1);
+  ASSERT_TRUE(c.upload(GetParam().here.device).ok());
+  RmsNormGatedProblem checked;
+  const Status status = check(c.args(), &checked);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(checked.line(), problem.line());
+}
+
+INSTANTIATE_TEST_SUITE_P(RmsNormGated, Numerics, testing::ValuesIn(every_kernel_every_line()),
+                         [](const auto& param) { return test_name(param.param.here.kernel, param.param.line); });
+
+class EveryKernel : public testing::TestWithParam<KernelHere> {
+ protected:
+  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
+  [[nodiscard]] Launch launch() const {
+    Launch launch;
+    launch.policy = Policy::require(here().kernel);
+    return launch;
+  }
+  void expect_right(RmsNormGatedCase& c) const {
+    const Status status = c.run(here().device, launch());
+    ASSERT_TRUE(status.ok()) << status.message();
+    const Verdict verdict = c.verify();
+    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
+  }
+};
+
+class Contract : public EveryKernel {};
+
+// 8
+TEST_P(Contract, NoRowsIsSuccess) {
+  RmsNormGatedCase c(problem_of("rms_norm_gated t=0 h=2"), 1);
+  expect_right(c);
+}
+
+// 2: more (row, head) pairs than a 16-bit grid axis
+TEST_P(Contract, ManyRowsTimesHeads) {
+  RmsNormGatedCase c(problem_of("rms_norm_gated t=1024 h=65"), 2);
+  expect_right(c);
+}
+
+// 24: the two gates are different operators
+TEST_P(Contract, ActivationsAreNotSwapped) {
+  for (const char* line :
+       {"rms_norm_gated t=1 h=1 x=f32 output=f32", "rms_norm_gated t=1 h=1 x=f32 output=f32 act=silu"}) {
+    RmsNormGatedCase c(problem_of(line), 3);
+    c.x.fill([](int64_t) { return 1.0F; });
+    c.weight.fill([](int64_t) { return 1.0F; });
+    c.gate.fill([](int64_t) { return 2.0F; });
+    c.eps = 0;
+    expect_right(c);
+    const float sigmoid = 0.880797F;
+    EXPECT_NEAR(c.output.get(5), c.problem.activation == GateActivation::sigmoid ? sigmoid : 2 * sigmoid, 1e-5F);
+  }
+}
+
+TEST_P(Contract, TheEpsilonIsUsed) {
+  RmsNormGatedCase c(problem_of("rms_norm_gated t=2 h=2"), 4);
+  for (const float eps : {0.0F, 1e-5F, 0.7F}) {
+    c.eps = eps;
+    expect_right(c);
+  }
+}
+
+// 15, 16, 19: zero rows, extreme gates, sums beyond the fp32 range
+TEST_P(Contract, Extremes) {
+  for (const char* line : {"rms_norm_gated t=6 h=1", "rms_norm_gated t=6 h=1 act=silu"}) {
+    RmsNormGatedCase c(problem_of(line), 5);
+    const float gates[] = {40, -40, 100, -100, 0, 3};
+    for (int64_t i = 0; i < c.gate.elements(); ++i) c.gate.set(i, gates[i / 128]);
+    for (int64_t i = 0; i < 128; ++i) c.x.set(4 * 128 + i, 0);
+    for (int64_t i = 0; i < 128; ++i) c.x.set(5 * 128 + i, i % 2 == 0 ? 1e30F : -1e30F);
+    expect_right(c);
+    for (int64_t i = 0; i < c.output.elements(); ++i) ASSERT_TRUE(std::isfinite(c.output.get(i))) << i;
+    EXPECT_EQ(c.output.get(4 * 128 + 3), 0.0F);
+    EXPECT_EQ(c.output.get(5 * 128 + 3), 0.0F);
+  }
+}
+
+// 21, 36e
+TEST_P(Contract, ANaNStaysInItsHead) {
+  for (const char* line : {"rms_norm_gated t=3 h=3", "rms_norm_gated t=3 h=3 act=silu"}) {
+    RmsNormGatedCase x(problem_of(line), 6);
+    x.x.set(4 * 128 + 7, kNaN);
+    expect_right(x);
+    for (int64_t i = 0; i < x.output.elements(); ++i) ASSERT_EQ(std::isnan(x.output.get(i)), i / 128 == 4) << i;
+    RmsNormGatedCase gate(problem_of(line), 6);
+    gate.gate.set(4 * 128 + 7, kNaN);
+    expect_right(gate);
+    for (int64_t i = 0; i < gate.output.elements(); ++i) {
+      ASSERT_EQ(std::isnan(gate.output.get(i)), i == 4 * 128 + 7) << i;
+    }
+  }
+}
+
+class Determinism : public EveryKernel {};
+
+// 26, 27
+TEST_P(Determinism, ARowDependsOnItselfOnly) {
+  const RmsNormGatedProblem problem = problem_of("rms_norm_gated t=37 h=3");
+  const RmsNormGatedCase fresh(problem, 7);
+  RmsNormGatedCase many(problem, 7);
+  ASSERT_TRUE(many.run(here().device, launch()).ok());
+  for (const int threads : {1, 2, 3, 8, 64}) {
+    RmsNormGatedCase split(problem, 7);
+    Launch with = launch();
+    with.threads = threads;
+    ASSERT_TRUE(split.run(here().device, with).ok());
+    ASSERT_TRUE(expect_bitwise("output", split.output.bytes(), many.output.bytes()).ok) << threads;
+  }
+  for (const int64_t row : {0, 17, 36}) {
+    RmsNormGatedCase alone(problem_of("rms_norm_gated t=1 h=3"), 8);
+    alone.weight = fresh.weight;
+    for (int64_t i = 0; i < 384; ++i) {
+      alone.x.set(i, fresh.x.get(row * 384 + i));
+      alone.gate.set(i, fresh.gate.get(row * 384 + i));
+    }
+    ASSERT_TRUE(alone.run(here().device, launch()).ok());
+    for (int64_t i = 0; i < 384; ++i) ASSERT_EQ(alone.output.get(i), many.output.get(row * 384 + i)) << row << " " << i;
+  }
+}
+
+class Refusals : public EveryKernel {};
+
+// 34: every wrong argument alone; nothing is written
+TEST_P(Refusals, WrongArgumentsAreNamed) {
+  using A = RmsNormGatedArgs;
+  struct Wrong {
+    const char* text;
+    void (*plant)(A&);
+  };
+  const Wrong wrong[] = {
+      {"x: has a null pointer, needs 1024 elements", [](A& a) { a.x.data = nullptr; }},
+      {"x: dtype: has i32, needs bf16 or f32", [](A& a) { a.x.dtype = DType::i32; }},
+      {"x: shape: has [4, 2], needs [T, H, 128]", [](A& a) { a.x.rank = 2; }},
+      {"x: shape: has [4, 2, 64], needs [4, 2, 128]", [](A& a) { a.x.shape[2] = 64; }},
+      {"x: stride of axis 1: has 129, needs 128", [](A& a) { a.x.stride[1] = 129; }},
+      {"x: stride of axis 0: has -1, needs at least 0", [](A& a) { a.x.stride[0] = -1; }},
+      {"gate: absent, needs [4, 2, 128]", [](A& a) { a.gate = {}; }},
+      {"gate: dtype: has i32, needs bf16 or f32", [](A& a) { a.gate.dtype = DType::i32; }},
+      {"gate: shape: has [3, 2, 128], needs [4, 2, 128]", [](A& a) { a.gate.shape[0] = 3; }},
+      {"weight: absent, needs [128]", [](A& a) { a.weight = {}; }},
+      {"weight: dtype: has bf16, needs f32", [](A& a) { a.weight.dtype = DType::bf16; }},
+      {"weight: shape: has [256], needs [128]", [](A& a) { a.weight.shape[0] = 256; }},
+      {"output: absent, needs [4, 2, 128]", [](A& a) { a.output = {}; }},
+      {"output: dtype: has i32, needs bf16 or f32", [](A& a) { a.output.dtype = DType::i32; }},
+      {"output: shape: has [4, 3, 128], needs [4, 2, 128]", [](A& a) { a.output.shape[1] = 3; }},
+      {"output: stride of axis 0: has 200, needs at least 256", [](A& a) { a.output.stride[0] = 200; }},
+      {"eps: has nan, needs a finite number >= 0", [](A& a) { a.eps = kNaN; }},
+      {"eps: has -1, needs a finite number >= 0", [](A& a) { a.eps = -1; }},
+      {"eps: has inf, needs a finite number >= 0", [](A& a) { a.eps = kInf; }},
+      {"activation: has 7, needs 0 (sigmoid) or 1 (silu)", [](A& a) { a.activation = static_cast<GateActivation>(7); }},
+      {"output: has memory of x, needs memory of its own", [](A& a) { a.output.data = const_cast<void*>(a.x.data); }},
+      {"output: has memory of gate, needs memory of its own",
+       [](A& a) { a.output.data = const_cast<void*>(a.gate.data); }},
+      {"output: has memory of weight, needs memory of its own",
+       [](A& a) { a.output.data = const_cast<void*>(a.weight.data); }},
+      {"gate: device: has ",
+       [](A& a) {
+         a.gate.device = {a.x.device.kind == DeviceKind::cpu ? DeviceKind::cuda : DeviceKind::cpu, 0};
+       }},
+  };
+  RmsNormGatedCase c(problem_of("rms_norm_gated t=4 h=2"), 9);
+  ASSERT_TRUE(c.upload(here().device).ok());
+  const std::vector<std::byte> before = c.output.bytes();
+  for (const Wrong& w : wrong) {
+    A args = c.args();
+    w.plant(args);
+    const Status status = rms_norm_gated(args, launch());
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument) << w.text;
+    const std::string text = std::string("rms_norm_gated: ") + w.text;
+    EXPECT_EQ(status.message().substr(0, text.size()), text);
+  }
+  ASSERT_TRUE(c.download().ok());
+  EXPECT_TRUE(expect_bitwise("output", c.output.bytes(), before).ok);
+  expect_right(c);
+}
+
+std::string kernel_name(const testing::TestParamInfo<KernelHere>& param) { return param.param.kernel; }
+INSTANTIATE_TEST_SUITE_P(RmsNormGated, Contract, testing::ValuesIn(kernels_here("rms_norm_gated")), kernel_name);
+INSTANTIATE_TEST_SUITE_P(RmsNormGated, Determinism, testing::ValuesIn(kernels_here("rms_norm_gated")), kernel_name);
+INSTANTIATE_TEST_SUITE_P(RmsNormGated, Refusals, testing::ValuesIn(kernels_here("rms_norm_gated")), kernel_name);
+
+TEST(Planted, EveryFaultIsFound) {
+  RmsNormGatedCase right(problem_of("rms_norm_gated t=3 h=2 output_stride=300 align=4"), 10);
+  ASSERT_TRUE(right.run({}, {}).ok());
+  ASSERT_TRUE(right.verify().ok);
+  RmsNormGatedCase element = right;
+  element.output.set(300, element.output.get(300) * 1.02F + 0.01F);
+  EXPECT_FALSE(element.verify().ok);
+  RmsNormGatedCase nan = right;
+  nan.output.set(300, kNaN);
+  EXPECT_FALSE(nan.verify().ok);
+  RmsNormGatedCase outside = right;
+  outside.output.host<bf16>()[256 + 9] = {};
+  EXPECT_FALSE(outside.verify().ok);
+}
+
+TEST(Problem, LinesSayWhatIsWrong) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"rms_norm_gated t=1", "rms_norm_gated: h: missing, needs a number"},
+      {"rms_norm_gated t=1 h=0", "rms_norm_gated: t, h: has 1, 0, needs t >= 0, h >= 1"},
+      {"rms_norm_gated t=1 h=1 act=relu", "rms_norm_gated: act: has \"relu\", needs one of sigmoid, silu"},
+      {"rms_norm_gated t=1 h=1 output_stride=5", "rms_norm_gated: strides: have x 128, gate 128, output 5"},
+      {"rms_norm_gated t=1 h=1 x=f32 align=2", "rms_norm_gated: align: has 2, needs 2, 4, 8 or 16 and at least"},
+  };
+  for (const auto& [text, expected] : wrong) {
+    ProblemLine line;
+    ASSERT_TRUE(parse_line(text, &line).ok());
+    RmsNormGatedProblem problem;
+    const Status status = RmsNormGatedProblem::parse(line, &problem);
+    EXPECT_EQ(status.message().substr(0, std::string_view(expected).size()), expected) << text;
+  }
+}
+
+TEST(Cost, BytesOfTheContract) {
+  EXPECT_EQ(bytes(problem_of("rms_norm_gated t=3 h=2")), 3 * 256 * 6);
+  EXPECT_EQ(bytes(problem_of("rms_norm_gated t=3 h=2 x=f32 output=f32")), 3 * 256 * 10);
+}
+
+}  // namespace
+}  // namespace silt

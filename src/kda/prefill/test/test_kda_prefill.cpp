@@ -1,0 +1,425 @@
+// kda_prefill: every kernel at hand, every case. The comments name the row of docs/cases.md.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "kda/prefill/cases.hpp"
+#include "kda/shared/layout.hpp"
+#include "proof/kernels_here.hpp"
+
+namespace silt {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr int64_t kDim = kda::kDim;
+
+KdaPrefillProblem problem_of(const std::string& text) {
+  ProblemLine line;
+  KdaPrefillProblem problem;
+  Status status = parse_line(text, &line);
+  if (status.ok()) status = KdaPrefillProblem::parse(line, &problem);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return problem;
+}
+
+struct Param {
+  KernelHere here;
+  std::string line;
+};
+
+std::vector<Param> every_kernel_every_line() {
+  std::vector<Param> all;
+  for (const KernelHere& here : kernels_here("kda_prefill")) {
+    for (const std::string& line : kda_prefill_check_lines()) all.push_back({here, line});
+  }
+  return all;
+}
+
+class Numerics : public testing::TestWithParam<Param> {};
+
+TEST_P(Numerics, MatchesTheReference) {
+  const auto& [here, line] = GetParam();
+  KdaPrefillCase c(problem_of(line), 1);
+  const uint64_t before = runs_of("kda_prefill", here.kernel);
+  const Status status = c.run(here.device, {.policy = Policy::require(here.kernel)});
+  if (status.code() == StatusCode::unsupported) {
+    EXPECT_NE(status.message().find("refuses: "), std::string::npos) << status.message();
+    return;
+  }
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(runs_of("kda_prefill", here.kernel), before + 1) << "another kernel ran";
+  const Verdict verdict = c.verify();
+  EXPECT_TRUE(verdict.ok) << verdict.detail;
+}
+
+TEST_P(Numerics, TheCheckedProblemIsTheLine) {
+  KdaPrefillProblem problem = problem_of(GetParam().line);
+  EXPECT_EQ(problem_of(problem.line()).line(), problem.line());
+  KdaPrefillCase c(problem, 1);
+  ASSERT_TRUE(c.upload(GetParam().here.device).ok());
+  KdaPrefillProblem checked;
+  const Status status = check(c.args(), &checked);
+  ASSERT_TRUE(status.ok()) << status.message();
+  problem.padded = 0;
+  problem.lengths = kda::Lengths::even;
+  EXPECT_EQ(checked.line(), problem.line());
+}
+
+INSTANTIATE_TEST_SUITE_P(KdaPrefill, Numerics, testing::ValuesIn(every_kernel_every_line()),
+                         [](const auto& param) { return test_name(param.param.here.kernel, param.param.line); });
+
+class EveryKernel : public testing::TestWithParam<KernelHere> {
+ protected:
+  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
+  [[nodiscard]] Launch launch() const {
+    Launch launch;
+    launch.policy = Policy::require(here().kernel);
+    return launch;
+  }
+  void expect_right(KdaPrefillCase& c) const {
+    const Status status = c.run(here().device, launch());
+    ASSERT_TRUE(status.ok()) << status.message();
+    const Verdict verdict = c.verify();
+    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
+  }
+};
+
+class Contract : public EveryKernel {};
+
+// 8: no sequences, no rows, only empty sequences: nothing is touched, also without an initial state
+TEST_P(Contract, NothingToDoIsSuccess) {
+  for (const char* line : {"kda_prefill seqs=0x0 h=2 slots=3", "kda_prefill seqs=3x0 h=2 initial=1"}) {
+    KdaPrefillCase c(problem_of(line), 1);
+    expect_right(c);
+  }
+  KdaPrefillCase empty(problem_of("kda_prefill seqs=3x2 h=2 initial=1"), 1);
+  for (int64_t i = 0; i <= 3; ++i) empty.offsets.set_int(i, 4);
+  expect_right(empty);
+}
+
+// 1: pools of more than 2^31 elements; only the pages of the slots used are touched
+TEST_P(Contract, OffsetsAre64Bit) {
+  if (here().device.kind != DeviceKind::cpu) return;
+  constexpr int32_t kFar[] = {1400, 1366};
+  constexpr int64_t kSlots = 1402;
+  constexpr int64_t kConvStride = int64_t{1} << 21;
+  KdaPrefillCase c(problem_of("kda_prefill seqs=2x2 h=96"), 2);
+  const int64_t slot = c.problem.state_slot_stride;
+  const int64_t conv_slot = c.problem.conv_slot_stride;
+  ASSERT_TRUE(c.upload(here().device).ok());
+  Buffer states(static_cast<size_t>(kSlots * slot) * sizeof(float));
+  Buffer histories(static_cast<size_t>(kSlots * kConvStride) * sizeof(bf16));
+  const auto copy = [&](bool in) {
+    for (int i = 0; i < 2; ++i) {
+      float* near = c.state.host<float>() + c.state_indices.get_int(i) * slot;
+      float* far = states.as<float>() + kFar[i] * slot;
+      std::copy_n(in ? near : far, slot, in ? far : near);
+      bf16* near_conv = c.conv_state.host<bf16>() + c.state_indices.get_int(i) * conv_slot;
+      bf16* far_conv = histories.as<bf16>() + kFar[i] * kConvStride;
+      std::copy_n(in ? near_conv : far_conv, conv_slot, in ? far_conv : near_conv);
+    }
+  };
+  copy(true);
+  KdaPrefillArgs args = c.args();
+  args.state = view(states.as<float>(), {kSlots, 96, kDim, kDim});
+  args.conv_state = view(histories.as<bf16>(), {kSlots, 3 * 96 * kDim, 3}, {kConvStride, 1, 3 * 96 * kDim});
+  args.state_indices = view(kFar, {2});
+  const Status status = kda_prefill(args, launch());
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_TRUE(c.download().ok());
+  copy(false);
+  const Verdict verdict = c.verify();
+  EXPECT_TRUE(verdict.ok) << verdict.detail;
+}
+
+// 15, 16, 17
+TEST_P(Contract, Extremes) {
+  for (const char* line : {"kda_prefill seqs=3x4 h=2", "kda_prefill seqs=3x4 h=2 gate=softplus state=bf16"}) {
+    KdaPrefillCase c(problem_of(line), 3);
+    const float gates[] = {30, -30, -kInf, kInf};
+    for (int64_t i = 0; i < c.raw_gate.elements(); ++i) c.raw_gate.set(i, gates[i / (2 * kDim) % 4]);
+    for (int64_t i = 0; i < c.raw_beta.elements(); ++i) c.raw_beta.set(i, i % 3 == 0 ? 40.0F : -40.0F);
+    c.A_log.set(0, 6.0F);
+    for (int64_t i = 0; i < 4 * 768; ++i) c.x.set(i, 0.0F);
+    for (int64_t i = 0; i < 768 * 3; ++i) c.conv_state.set(c.state_indices.get_int(0) * 768 * 3 + i, 0.0F);
+    expect_right(c);
+    for (int64_t i = 0; i < c.output.elements(); ++i) ASSERT_TRUE(std::isfinite(c.output.get(i))) << i;
+    EXPECT_EQ(c.output.get(3), 0.0F);
+  }
+}
+
+// 21: a NaN reaches later tokens of its own sequence and head, and no others
+TEST_P(Contract, ANaNStaysInItsSequence) {
+  KdaPrefillCase c(problem_of("kda_prefill seqs=3x4 h=2"), 4);
+  c.x.set((1 * 4 + 2) * 768 + 256 + kDim + 5, kNaN);  // sequence 1, token 2, k of head 1
+  expect_right(c);
+  for (int64_t i = 0; i < c.output.elements(); ++i) {
+    const int64_t row = i / (2 * kDim);
+    const bool hit = (row == 6 || row == 7) && i / kDim % 2 == 1;
+    ASSERT_EQ(std::isnan(c.output.get(i)), hit) << i;
+  }
+}
+
+// 31: whatever the slot holds is ignored; the bits are those of a zeroed slot
+TEST_P(Contract, WithoutInitialStateIsFromZero) {
+  for (const char* line :
+       {"kda_prefill seqs=2x5 h=2 initial=1", "kda_prefill seqs=2x2 h=2 initial=1 layout=ds state=bf16"}) {
+    KdaPrefillCase ignored(problem_of(line), 5);
+    KdaPrefillCase zeroed = ignored;
+    for (int64_t i = 0; i < 2; ++i) {
+      ignored.has_initial_state.set_int(i, 0);
+      zeroed.has_initial_state.set_int(i, 1);
+    }
+    ignored.state.fill([](int64_t) { return kNaN; });
+    ignored.conv_state.fill([](int64_t) { return kNaN; });
+    zeroed.state.fill([](int64_t) { return 0.0F; });
+    zeroed.conv_state.fill([](int64_t) { return 0.0F; });
+    expect_right(ignored);
+    expect_right(zeroed);
+    EXPECT_TRUE(expect_bitwise("output", ignored.output.bytes(), zeroed.output.bytes()).ok);
+    for (int64_t i = 0; i < 2; ++i) {
+      const int64_t slot = ignored.state_indices.get_int(i);
+      for (int64_t j = slot * 2 * kDim * kDim; j < (slot + 1) * 2 * kDim * kDim; ++j) {
+        ASSERT_EQ(ignored.state.get(j), zeroed.state.get(j)) << j;
+      }
+    }
+  }
+}
+
+/// Copies `count` logical elements.
+void copy(const CaseTensor& from, int64_t from_index, CaseTensor& to, int64_t to_index, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to.set(to_index + i, from.get(from_index + i));
+}
+
+/// Runs the tokens [begin, end) of the whole case's one sequence, with the state that `whole` carries, and puts
+/// outputs, state and history back into `whole`.
+void run_piece(KdaPrefillCase& whole, const KdaPrefillCase& fresh, int64_t begin, int64_t end, Device device,
+               const Launch& launch) {
+  KdaPrefillProblem problem = fresh.problem;
+  problem.t = end - begin;
+  problem.length = problem.t;
+  KdaPrefillCase piece(problem, 77);
+  for (auto tensor : {&KdaPrefillCase::conv_weight, &KdaPrefillCase::A_log, &KdaPrefillCase::dt_bias,
+                      &KdaPrefillCase::norm_weight, &KdaPrefillCase::state_indices}) {
+    piece.*tensor = fresh.*tensor;
+  }
+  piece.state = whole.state;
+  piece.conv_state = whole.conv_state;
+  const int64_t p = problem.p();
+  copy(fresh.x, begin * 3 * p, piece.x, 0, problem.t * 3 * p);
+  copy(fresh.raw_gate, begin * p, piece.raw_gate, 0, problem.t * p);
+  copy(fresh.raw_beta, begin * problem.h, piece.raw_beta, 0, problem.t * problem.h);
+  copy(fresh.output_gate, begin * p, piece.output_gate, 0, problem.t * p);
+  const Status status = piece.run(device, launch);
+  ASSERT_TRUE(status.ok()) << status.message();
+  copy(piece.output, 0, whole.output, begin * p, problem.t * p);
+  whole.state = piece.state;
+  whole.conv_state = piece.conv_state;
+}
+
+// 30: a sequence in pieces of 1, 7 and 64 tokens is the sequence as a whole
+TEST_P(Contract, PiecesMakeTheWhole) {
+  KdaPrefillCase whole(problem_of("kda_prefill seqs=1x131 h=2"), 6);
+  const KdaPrefillCase fresh = whole;
+  expect_right(whole);
+  for (const int64_t piece : {1, 7, 64}) {
+    KdaPrefillCase pieces = fresh;
+    ASSERT_TRUE(pieces.upload({}).ok());  // keeps the pools as they were, for verify
+    for (int64_t begin = 0; begin < 131; begin += piece) {
+      run_piece(pieces, fresh, begin, std::min<int64_t>(begin + piece, 131), here().device, launch());
+      ASSERT_FALSE(HasFatalFailure());
+    }
+    const Verdict verdict = pieces.verify();
+    EXPECT_TRUE(verdict.ok) << piece << ": " << verdict.detail;
+    if (here().kernel != "cpu_plain_rows" && here().kernel != "cpu_reference") continue;
+    // The token loops: the same bits.
+    EXPECT_TRUE(expect_bitwise("output", pieces.output.bytes(), whole.output.bytes()).ok) << piece;
+    EXPECT_TRUE(expect_bitwise("state", pieces.state.bytes(), whole.state.bytes()).ok) << piece;
+    EXPECT_TRUE(expect_bitwise("history", pieces.conv_state.bytes(), whole.conv_state.bytes()).ok) << piece;
+  }
+}
+
+class Determinism : public EveryKernel {};
+
+// 25, 26, 27
+TEST_P(Determinism, ThreadsDoNotMatter) {
+  for (const char* line : {"kda_prefill seqs=6x4 h=3 t=29 lengths=ragged padded=1 layout=ds initial=1",
+                           "kda_prefill seqs=1x9 h=1 state=bf16"}) {
+    KdaPrefillCase first(problem_of(line), 7);
+    ASSERT_TRUE(first.run(here().device, launch()).ok());
+    for (const int threads : {1, 2, 3, 8, 64}) {
+      KdaPrefillCase split(first.problem, 7);
+      Launch with = launch();
+      with.threads = threads;
+      ASSERT_TRUE(split.run(here().device, with).ok());
+      ASSERT_TRUE(expect_bitwise("output", split.output.bytes(), first.output.bytes()).ok) << threads;
+      ASSERT_TRUE(expect_bitwise("state", split.state.bytes(), first.state.bytes()).ok) << threads;
+      ASSERT_TRUE(expect_bitwise("history", split.conv_state.bytes(), first.conv_state.bytes()).ok) << threads;
+    }
+  }
+}
+
+// 28
+TEST_P(Determinism, TwoCallersAtOnce) {
+  std::vector<std::thread> callers;
+  for (uint64_t caller = 0; caller < 2; ++caller) {
+    callers.emplace_back([this, caller] {
+      for (int run = 0; run < 5; ++run) {
+        KdaPrefillCase c(problem_of(caller == 0 ? "kda_prefill seqs=3x5 h=3"
+                                                : "kda_prefill seqs=2x7 h=2 state=bf16 gate=softplus layout=ds"),
+                         caller);
+        ASSERT_TRUE(c.run(here().device, launch()).ok());
+        const Verdict verdict = c.verify();
+        ASSERT_TRUE(verdict.ok) << verdict.detail;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+class Refusals : public EveryKernel {};
+
+// 34: every wrong argument alone; nothing is written
+TEST_P(Refusals, WrongArgumentsAreNamed) {
+  using A = KdaPrefillArgs;
+  struct Wrong {
+    const char* text;
+    void (*plant)(A&);
+  };
+  static const int32_t falling[] = {0, 4, 3, 6};
+  static const int32_t beyond[] = {0, 2, 4, 7};
+  const Wrong wrong[] = {
+      {"x: has a null pointer, needs 4608 elements", [](A& a) { a.x.data = nullptr; }},
+      {"x: dtype: has i32, needs bf16 or f32", [](A& a) { a.x.dtype = DType::i32; }},
+      {"x: shape: has [6, 700], needs [T, 3 * 128 * H]", [](A& a) { a.x.shape[1] = 700; }},
+      {"x: stride of axis 1: has 2, needs 1", [](A& a) { a.x.stride[1] = 2; }},
+      {"conv_weight: absent, needs [3, 4, 256]", [](A& a) { a.conv_weight = {}; }},
+      {"conv_weight: dtype: has bf16, needs f32", [](A& a) { a.conv_weight.dtype = DType::bf16; }},
+      {"conv_bias: shape: has [256], needs [768]", [](A& a) { a.conv_bias.shape[0] = 256; }},
+      {"conv_state: absent, needs [4, 768, 3]", [](A& a) { a.conv_state = {}; }},
+      {"conv_state: dtype: has f32, needs bf16", [](A& a) { a.conv_state.dtype = DType::f32; }},
+      {"conv_state: inner strides: has [1, 3], needs [1, 768] (SD) or [3, 1] (DS)",
+       [](A& a) { a.conv_state.stride[2] = 3; }},
+      {"raw_gate: absent, needs [6, 2, 128]", [](A& a) { a.raw_gate = {}; }},
+      {"raw_gate: dtype: has f32, needs bf16", [](A& a) { a.raw_gate.dtype = DType::f32; }},
+      {"raw_beta: shape: has [6, 1], needs [6, 2]", [](A& a) { a.raw_beta.shape[1] = 1; }},
+      {"A_log: shape: has [3], needs [2]", [](A& a) { a.A_log.shape[0] = 3; }},
+      {"dt_bias: absent, needs [2, 128]", [](A& a) { a.dt_bias = {}; }},
+      {"offsets: absent, needs [4]", [](A& a) { a.offsets = {}; }},
+      {"offsets: shape: has [3], needs [4]", [](A& a) { a.offsets.shape[0] = 3; }},
+      {"offsets: dtype: has f32, needs i32", [](A& a) { a.offsets.dtype = DType::f32; }},
+      {"state_indices: shape: has [], needs [N]", [](A& a) { a.state_indices = {}; }},
+      {"has_initial_state: shape: has [2], needs [3]", [](A& a) { a.has_initial_state.shape[0] = 2; }},
+      {"has_initial_state: dtype: has f32, needs i32", [](A& a) { a.has_initial_state.dtype = DType::f32; }},
+      {"state: shape: has [4, 2, 128], needs [slots, 2, 128, 128]", [](A& a) { a.state.rank = 3; }},
+      {"state: shape: has [4, 3, 128, 128], needs [4, 2, 128, 128]", [](A& a) { a.state.shape[1] = 3; }},
+      {"state: dtype: has i32, needs f32 or bf16", [](A& a) { a.state.dtype = DType::i32; }},
+      {"output_gate: absent, needs [6, 2, 128]", [](A& a) { a.output_gate = {}; }},
+      {"norm_weight: absent, needs [128]", [](A& a) { a.norm_weight = {}; }},
+      {"output: absent, needs [6, 2, 128]", [](A& a) { a.output = {}; }},
+      {"output: dtype: has f32, needs bf16", [](A& a) { a.output.dtype = DType::f32; }},
+      {"output: stride of axis 0: has 255, needs at least 256", [](A& a) { a.output.stride[0] = 255; }},
+      {"lower_bound: has 0, needs [-5, 0)", [](A& a) { a.lower_bound = 0; }},
+      {"norm_eps: has -1, needs a finite number >= 0", [](A& a) { a.norm_eps = -1; }},
+      {"null_slot: has 5, needs 0 or -1", [](A& a) { a.null_slot = 5; }},
+      {"output: has memory of x, needs memory of its own", [](A& a) { a.output.data = const_cast<void*>(a.x.data); }},
+      {"state: has memory of conv_state, needs memory of its own", [](A& a) { a.state.data = a.conv_state.data; }},
+      {"offsets: device: has ",
+       [](A& a) {
+         a.offsets.device = {a.x.device.kind == DeviceKind::cpu ? DeviceKind::cuda : DeviceKind::cpu, 0};
+       }},
+  };
+  const Wrong wrong_on_the_host[] = {
+      {"offsets: entry 2: has 3, needs 4..6", [](A& a) { a.offsets = view(falling, {4}); }},
+      {"offsets: entry 3: has 7, needs 4..6", [](A& a) { a.offsets = view(beyond, {4}); }},
+  };
+  KdaPrefillCase c(problem_of("kda_prefill seqs=3x2 h=2 bias=1 initial=1"), 8);
+  ASSERT_TRUE(c.upload(here().device).ok());
+  const std::vector<std::byte> before[] = {c.state.bytes(), c.conv_state.bytes(), c.output.bytes()};
+  const auto expect_refused = [&](const Wrong& w) {
+    A args = c.args();
+    w.plant(args);
+    const Status status = kda_prefill(args, launch());
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument) << w.text;
+    const std::string text = std::string("kda_prefill: ") + w.text;
+    EXPECT_EQ(status.message().substr(0, text.size()), text);
+  };
+  for (const Wrong& w : wrong) expect_refused(w);
+  if (here().device.kind == DeviceKind::cpu) {
+    for (const Wrong& w : wrong_on_the_host) expect_refused(w);
+  }
+  ASSERT_TRUE(c.download().ok());
+  EXPECT_TRUE(expect_bitwise("state", c.state.bytes(), before[0]).ok);
+  EXPECT_TRUE(expect_bitwise("conv_state", c.conv_state.bytes(), before[1]).ok);
+  EXPECT_TRUE(expect_bitwise("output", c.output.bytes(), before[2]).ok);
+  expect_right(c);
+}
+
+std::string kernel_name(const testing::TestParamInfo<KernelHere>& param) { return param.param.kernel; }
+INSTANTIATE_TEST_SUITE_P(KdaPrefill, Contract, testing::ValuesIn(kernels_here("kda_prefill")), kernel_name);
+INSTANTIATE_TEST_SUITE_P(KdaPrefill, Determinism, testing::ValuesIn(kernels_here("kda_prefill")), kernel_name);
+INSTANTIATE_TEST_SUITE_P(KdaPrefill, Refusals, testing::ValuesIn(kernels_here("kda_prefill")), kernel_name);
+
+TEST(Planted, EveryFaultIsFound) {
+  using C = KdaPrefillCase;
+  const std::pair<const char*, void (*)(C&)> faults[] = {
+      {"output element",
+       [](C& c) {
+         const int64_t at = c.offsets.get_int(0) * kDim + 9;
+         c.output.set(at, c.output.get(at) * 1.02F + 0.01F);
+       }},
+      {"last token", [](C& c) { c.output.set((c.offsets.get_int(5) - 1) * kDim, kNaN); }},
+      {"row before the first sequence", [](C& c) { c.output.set(0, 0.5F); }},
+      {"state of the last sequence",
+       [](C& c) {
+         const int64_t at = c.state_indices.get_int(4) * kDim * kDim + 7 * kDim;
+         for (int64_t i = at; i < at + kDim; ++i) c.state.set(i, c.state.get(i) * 1.001F);
+       }},
+      {"history of the last sequence",
+       [](C& c) { c.conv_state.host<bf16>()[c.state_indices.get_int(4) * 1152 + 99].bits ^= 1; }},
+      {"state of an empty sequence", [](C& c) { c.state.set(c.state_indices.get_int(1) * kDim * kDim, 0.5F); }},
+      {"history of an empty sequence", [](C& c) { c.conv_state.set(c.state_indices.get_int(1) * 1152, 0.5F); }},
+  };
+  KdaPrefillCase right(problem_of("kda_prefill seqs=5x5 h=1 t=29 lengths=ragged"), 9);
+  ASSERT_EQ(right.offsets.get_int(1), right.offsets.get_int(2)) << "sequence 1 is empty";
+  ASSERT_GT(right.offsets.get_int(0), 0);
+  ASSERT_LT(right.offsets.get_int(4), right.offsets.get_int(5));
+  ASSERT_TRUE(right.run({}, {}).ok());
+  ASSERT_TRUE(right.verify().ok);
+  for (const auto& [name, plant] : faults) {
+    KdaPrefillCase c = right;
+    plant(c);
+    EXPECT_FALSE(c.verify().ok) << name;
+  }
+}
+
+TEST(Problem, LinesSayWhatIsWrong) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"kda_prefill h=1", "kda_prefill: seqs: has \"\", needs two whole numbers, as in 8x1024"},
+      {"kda_prefill seqs=2x2 h=0", "kda_prefill: h: has 0, needs h >= 1"},
+      {"kda_prefill seqs=2x2 h=1 t=9", "kda_prefill: seqs, t: has 2x2, 9, needs"},
+      {"kda_prefill seqs=2x2 h=1 slots=2", "kda_prefill: slots: has 2, needs at least 3"},
+      {"kda_prefill seqs=2x2 h=1 gate=softplus lower_bound=-1", "kda_prefill: lower_bound: has -1, needs [-5, 0)"},
+      {"kda_prefill seqs=2x2 h=1 conv_slot_stride=3", "kda_prefill: strides: have output 128, conv_slot 3"},
+      {"kda_prefill seqs=2x2 h=1 dtype=f32 align=2", "kda_prefill: align: has 2, needs 2, 4, 8 or 16 and"},
+  };
+  for (const auto& [text, expected] : wrong) {
+    ProblemLine line;
+    ASSERT_TRUE(parse_line(text, &line).ok());
+    KdaPrefillProblem problem;
+    const Status status = KdaPrefillProblem::parse(line, &problem);
+    EXPECT_EQ(status.message().substr(0, std::string_view(expected).size()), expected) << text;
+  }
+}
+
+TEST(Cost, BytesOfTheContract) {
+  // One token: what a decode step moves.
+  EXPECT_EQ(bytes(problem_of("kda_prefill seqs=1x1 h=1")), 137218);
+  EXPECT_EQ(bytes(problem_of("kda_prefill seqs=3x7 h=2 padded=1")), 2 * (2 * (131072 + 4608) + 14 * 1538));
+}
+
+}  // namespace
+}  // namespace silt

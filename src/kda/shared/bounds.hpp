@@ -1,0 +1,45 @@
+// What fp32 arithmetic may move in one token of a head: the derived part of every KDA tolerance. Derivation and
+// formulas: contract.md of decode (one token) and of prefill (many).
+#pragma once
+
+#include "kda/shared/reference.hpp"
+
+namespace silt::kda {
+
+/// A magnitude that flushed denormals can lose; covers a head's worth of them.
+constexpr double kFlushed = 128 * 0x1p-126;
+
+/// Absolute errors of q, k, v before the L2 norm.
+using InputErrors = std::array<HeadVector<double>, static_cast<size_t>(kParts)>;
+
+/// Of an activated convolution.
+double conv_error(double magnitude, double z);
+InputErrors conv_errors(const TokenResult<double>& token);
+
+struct GateRule {
+  Gate gate = Gate::safe;
+  float lower_bound = 0;
+  float A_log = 0;
+  const float* dt_bias = nullptr;
+};
+
+/// Follows one head's state through its tokens.
+class HeadBound {
+ public:
+  /// Moves on by a token: `state_before` is the exact state before it, `token` the exact result. Returns the absolute
+  /// error of o.
+  HeadVector<double> step(const GateRule& rule, const InputErrors& inputs, const double* state_before,
+                          const TokenResult<double>& token);
+  /// Euclidean error of row v of the state.
+  [[nodiscard]] double row(int64_t v) const { return rows_[static_cast<size_t>(v)]; }
+
+ private:
+  HeadVector<double> rows_{};
+};
+
+/// Error of the gated norm's result, from the error of its input.
+HeadVector<double> norm_error(const HeadVector<double>& x, const HeadVector<double>& x_error,
+                              const HeadVector<double>& y, const HeadVector<double>& gate, const float* weight,
+                              float eps, GateActivation activation);
+
+}  // namespace silt::kda

@@ -1,0 +1,254 @@
+// The steps of a KDA head on one SIMD target: what the SIMD kernels of the family are made of. The counterpart of
+// cpu_steps.hpp, with the same rules: sixteen partial sums added by one fixed tree, so that a result depends on its
+// inputs alone, on every target.
+//
+// A row of the state is 128 values. In fp32 it is eight Lanes; in bf16 it is four Pairs (even and odd columns apart,
+// see simd/lanes.inl.hpp), so the vectors that meet it are brought into that order once per head.
+#pragma once
+
+#include <cmath>
+
+#include "silt/rms_norm_gated.hpp"
+
+#include "kda/shared/reference.hpp"
+#include "simd/math.inl.hpp"
+
+SILT_SIMD_BEGIN;
+namespace silt::SILT_SIMD_NAMESPACE::kda_steps {
+
+using kda::kDim;
+using kda::kHistory;
+using kda::kParts;
+
+constexpr float kScale = 0x1.6a09e6p-4F;  // 128^-0.5
+
+struct alignas(64) Vector {
+  float values[kDim];
+};
+
+/// What the delta rule reads. q and k are normalised; both times the decay give prediction and readout in one pass over
+/// the state: o = S.(decay*q) + e*(k.q).
+struct Step {
+  Vector q;
+  Vector k;
+  Vector v;
+  Vector decay;
+  Vector decayed_q;
+  Vector decayed_k;
+  float beta;
+  float kq;
+};
+
+SILT_INLINE float scalar(Lanes a) { return hn::GetLane(a.part[0]); }
+
+/// A head's values as activations: one rounding.
+template <class Act>
+SILT_INLINE void store_head(const Vector& x, Act* to) {
+  for (int64_t c = 0; c < kDim; c += kPairColumns) {
+    store_pair(to + c, pair_of_columns<Act>(load(x.values + c), load(x.values + c + kLanes)));
+  }
+}
+
+SILT_INLINE float dot(const Vector& a, const Vector& b) {
+  Lanes total = zero();
+  for (int64_t c = 0; c < kDim; c += kLanes) total = multiply_add(load(a.values + c), load(b.values + c), total);
+  return sum(total);
+}
+
+/// z = SiLU(bias + sum of weight * input) for one part of a head; taps are oldest first, one channel after the other.
+template <class Act>
+SILT_INLINE void convolve(const float* weight, int64_t tap_stride, const float* bias, const Act* const* taps,
+                          Vector& z) {
+  for (int64_t c = 0; c < kDim; c += kLanes) {
+    Lanes y = bias == nullptr ? zero() : load(bias + c);
+    for (int64_t tap = 0; tap < kda::kTaps; ++tap) {
+      y = multiply_add(load(weight + tap * tap_stride + c), load(taps[tap] + c), y);
+    }
+    store(z.values + c, silu(y));
+  }
+}
+
+/// One part's convolution of one token; its history moves on by a step.
+template <class Act>
+SILT_INLINE void convolve_and_shift(const kda::HeadWeights& weights, const kda::HistoryView<Act>& history, int64_t part,
+                                    const Act* x, Vector& z) {
+  const float* weight = weights.conv_weight + part * kda::kTaps * weights.tap_stride;
+  const float* bias = weights.conv_bias == nullptr ? nullptr : weights.conv_bias + part * weights.tap_stride;
+  Act* first = &history.at(part, 0, 0);
+  if (history.layout == kda::History::sd) {
+    Act* rows[kHistory] = {first, first + history.channels, first + 2 * history.channels};
+    const Act* taps[kda::kTaps] = {rows[0], rows[1], rows[2], x};
+    convolve(weight, weights.tap_stride, bias, taps, z);
+    for (int64_t step = 0; step < kHistory; ++step) __builtin_memcpy(rows[step], taps[step + 1], kDim * sizeof(Act));
+    return;
+  }
+  // The steps of a channel are neighbours: taken apart, and put back one step on.
+  alignas(64) Act gathered[kHistory][kDim];
+  for (int64_t c = 0; c < kDim; ++c) {
+    for (int64_t step = 0; step < kHistory; ++step) gathered[step][c] = first[c * kHistory + step];
+  }
+  const Act* taps[kda::kTaps] = {gathered[0], gathered[1], gathered[2], x};
+  convolve(weight, weights.tap_stride, bias, taps, z);
+  for (int64_t c = 0; c < kDim; ++c) {
+    for (int64_t step = 0; step < kHistory; ++step) first[c * kHistory + step] = taps[step + 1][c];
+  }
+}
+
+SILT_INLINE void scale_by(Vector& x, float factor) {
+  const Lanes f = broadcast(factor);
+  for (int64_t c = 0; c < kDim; c += kLanes) store(x.values + c, multiply(load(x.values + c), f));
+}
+
+/// x / ||x||, times `scale`.
+SILT_INLINE void normalise(Vector& x, float scale) {
+  scale_by(x, scale * (1.0F / std::sqrt(dot(x, x) + kda::kL2Epsilon)));
+}
+
+template <class Act>
+SILT_INLINE void decay_factors(const kda::HeadWeights& weights, const Act* raw_gate, Vector& decay) {
+  const Lanes a = exp(broadcast(weights.A_log));
+  const Lanes bound = broadcast(weights.lower_bound);
+  for (int64_t c = 0; c < kDim; c += kLanes) {
+    const Lanes g = add(load(raw_gate + c), load(weights.dt_bias + c));
+    const Lanes log_decay =
+        weights.gate == kda::Gate::safe ? multiply(bound, sigmoid(multiply(a, g))) : negate(multiply(a, softplus(g)));
+    store(decay.values + c, exp(log_decay));
+  }
+}
+
+template <class Act>
+SILT_INLINE float beta_of(const Act* raw_beta) {
+  return scalar(sigmoid(broadcast(to_float(*raw_beta))));
+}
+
+/// Brings a vector into the order that rows of `Stored` are loaded in.
+template <class Stored>
+SILT_INLINE void arrange(Vector& x) {
+  if constexpr (sizeof(Stored) == 2) {
+    for (int64_t c = 0; c < kDim; c += kPairColumns) {
+      const Pair pair = pair_of_columns<Stored>(load(x.values + c), load(x.values + c + kLanes));
+      store(x.values + c, pair.first);
+      store(x.values + c + kLanes, pair.second);
+    }
+  }
+}
+
+/// Normalises q and k, folds the decay into them and arranges everything for rows of `Stored`.
+template <class Stored>
+SILT_INLINE void fold(Step& step) {
+  normalise(step.q, kScale);
+  normalise(step.k, 1.0F);
+  step.kq = dot(step.k, step.q);
+  arrange<Stored>(step.q);
+  arrange<Stored>(step.k);
+  arrange<Stored>(step.decay);
+  for (int64_t c = 0; c < kDim; c += kLanes) {
+    const Lanes decay = load(step.decay.values + c);
+    store(step.decayed_q.values + c, multiply(load(step.q.values + c), decay));
+    store(step.decayed_k.values + c, multiply(load(step.k.values + c), decay));
+  }
+}
+
+constexpr int64_t kRowPairs = kDim / kPairColumns;
+constexpr int64_t kLineBytes = 64;
+
+/// Asks for row v of another head's state in L2.
+template <class Stored>
+SILT_INLINE void prefetch_row(const Stored* state, int64_t v) {
+  const char* row = reinterpret_cast<const char*>(state + v * kDim);
+  for (int64_t at = 0; at < kDim * static_cast<int64_t>(sizeof(Stored)); at += kLineBytes) prefetch_l2(row + at);
+}
+
+/// Rows of a state that are worked on at once: 8 KiB of fp32, in L1 between their two passes.
+constexpr int kBlockRows = kLanes;
+
+/// A vector of the step in registers, as far as they reach.
+struct Held {
+  Pair pair[kRowPairs];
+};
+SILT_INLINE Held hold(const Vector& x) {
+  Held r;
+  _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) r.pair[i] = load_pair(x.values + i * kPairColumns);
+  return r;
+}
+
+/// S.(decay*k) and S.(decay*q) of a block.
+template <class Stored>
+SILT_INLINE void block_products(const Step& step, const Stored* rows, float* with_k, float* with_q) {
+  const Held k = hold(step.decayed_k);
+  const Held q = hold(step.decayed_q);
+  for (int64_t v = 0; v < kBlockRows; v += 2) {
+    Lanes k_sum[2] = {zero(), zero()};
+    Lanes q_sum[2] = {zero(), zero()};
+    _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
+      _Pragma("GCC unroll 2") for (int64_t r = 0; r < 2; ++r) {
+        const Pair row = load_pair(rows + (v + r) * kDim + i * kPairColumns);
+        k_sum[r] = multiply_add(row.first, k.pair[i].first, k_sum[r]);
+        q_sum[r] = multiply_add(row.first, q.pair[i].first, q_sum[r]);
+        k_sum[r] = multiply_add(row.second, k.pair[i].second, k_sum[r]);
+        q_sum[r] = multiply_add(row.second, q.pair[i].second, q_sum[r]);
+      }
+    }
+    alignas(16) float total[4];
+    sums(k_sum[0], k_sum[1], q_sum[0], q_sum[1], total);
+    __builtin_memcpy(with_k + v, total, 2 * sizeof(float));
+    __builtin_memcpy(with_q + v, total + 2, 2 * sizeof(float));
+  }
+}
+
+/// S = S*decay + e*k.
+template <class Stored>
+SILT_INLINE void block_update(const Step& step, const float* e, Stored* rows) {
+  const Held decay = hold(step.decay);
+  const Held k = hold(step.k);
+  for (int64_t v = 0; v < kBlockRows; ++v) {
+    const Lanes correction = broadcast(e[v]);
+    _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
+      Stored* to = rows + v * kDim + i * kPairColumns;
+      const Pair row = load_pair(to);
+      store_pair(to, Pair{multiply_add(correction, k.pair[i].first, multiply(row.first, decay.pair[i].first)),
+                          multiply_add(correction, k.pair[i].second, multiply(row.second, decay.pair[i].second))});
+    }
+  }
+}
+
+/// Rows [begin, end), multiples of kBlockRows, of a stored state of 128 x 128, in place; computed in fp32, rounded once
+/// where it is bf16. Two passes over a block, because the vectors of one pass fit the registers of AVX-512 and those of
+/// both do not: loads, not arithmetic, are what a single pass waits for. `next`, if any, is the state of the task to
+/// come: a row of it is asked for with every row of this one, because the hardware's own prefetcher stops at the end of
+/// a state, and the front and back of a task leave the memory idle.
+template <class Stored>
+SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int64_t end, const Stored* next, float* o) {
+  for (int64_t v = begin; v < end; v += kBlockRows) {
+    Stored* rows = state + v * kDim;
+    alignas(64) float with_k[kBlockRows];
+    alignas(64) float with_q[kBlockRows];
+    alignas(64) float e[kBlockRows];
+    if (next != nullptr) {
+      for (int r = 0; r < kBlockRows; ++r) prefetch_row(next, v + r);
+    }
+    block_products(step, rows, with_k, with_q);
+    const Lanes correction = multiply(subtract(load(step.v.values + v), load(with_k)), broadcast(step.beta));
+    store(o + v, multiply_add(correction, broadcast(step.kq), load(with_q)));
+    store(e, correction);
+    block_update(step, e, rows);
+  }
+}
+
+/// y = x * rsqrt(mean(x^2) + eps) * weight * act(gate)
+template <class GateAct, class Out>
+SILT_INLINE void gated_norm(const Vector& x, const GateAct* gate, const float* weight, float eps,
+                            GateActivation activation, Out* y) {
+  const float r = 1.0F / std::sqrt(dot(x, x) / static_cast<float>(kDim) + eps);
+  Vector result;
+  for (int64_t c = 0; c < kDim; c += kLanes) {
+    const Lanes open = load(gate + c);
+    const Lanes factor = activation == GateActivation::sigmoid ? sigmoid(open) : silu(open);
+    const Lanes scaled = multiply(multiply(load(x.values + c), broadcast(r)), load(weight + c));
+    store(result.values + c, multiply(scaled, factor));
+  }
+  store_head(result, y);
+}
+
+}  // namespace silt::SILT_SIMD_NAMESPACE::kda_steps
+SILT_SIMD_END;
