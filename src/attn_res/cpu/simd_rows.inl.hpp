@@ -4,16 +4,16 @@
 // copies), any number of blocks, bf16 and fp32.
 //
 // Plan: tokens in contiguous ranges over the workers; with fewer tokens than workers the tiles of the rows are shared
-// out instead (run_tiles below). A token has three stages: statistics of its sources, their mixture, the output norm.
-// Each needs a sum over all columns from the stage before, so a worker keeps three tokens in flight: tile by tile it
-// runs the output of token t - 2, the mixture of t - 1 and the statistics of t. Only the last reads memory; the other
-// two find their rows in L2 and work while the lines of the tiles ahead arrive.
+// out instead (run_tiles). A token has three stages: statistics of its sources, their mixture, the output norm. Each
+// needs a sum over all columns from the stage before, so a worker keeps three tokens in flight: it sweeps the tiles
+// with the output of token t - 2 and the mixture of t - 1, which find their rows in L2, and then with the statistics of
+// t, which come from memory.
 //
-// Data path: bank rows from memory to L2 by prefetches spread over the mixture of the token before, read once for the
-// statistics (all rows of a group per load of the weights) and once more for the mixture. Prefix and delta the same; p
-// goes to the prefix row (and its slot) at once. The mixture stays in fp32 in the worker's scratch until its norm is
-// known; tile by tile the output leaves it and the next mixture takes its place. Output and slot are streamed past the
-// caches where the call writes more than they hold.
+// Data path: bank rows from memory to L2, some by prefetches on the way of the mixture of the token before, the others
+// by the statistics themselves (all rows side by side, one load of the weights for all of them); once more from L2 for
+// the mixture. p goes to the prefix row (and its slot) at once. The mixture stays in fp32 in the worker's scratch until
+// its norm is known; tile by tile the output leaves it and the next mixture takes its place. Output and slot are
+// streamed past the caches where the call writes more than they hold.
 //
 // Bytes: 2*D*(nb + 1 + 2*delta + write + 1) per token at bf16 (cost.cpp).
 //
@@ -21,7 +21,8 @@
 // added tile after tile and then by halves: the bits depend on the row alone, not on the thread count, the split or the
 // target.
 //
-// Tried, with numbers in docs/ladder/attn_res_cpu.md: one row at a time, online softmax, stages one after another.
+// Tried, with numbers in docs/ladder/attn_res_cpu.md: one row at a time, online softmax, all three stages tile by tile,
+// stages of one token only, prefetching everything, prefetching nothing, pulling a token into L2 before its statistics.
 #pragma once
 
 #include "attn_res/cpu/simd_stages.inl.hpp"
@@ -34,8 +35,8 @@
 SILT_SIMD_BEGIN;
 namespace silt::SILT_SIMD_NAMESPACE::attn_res_rows {
 
-/// How many tiles before its statistics a tile is asked for: the time that memory needs, in tiles.
-constexpr int64_t kTilesAhead = 8;
+/// How many tiles before its statistics a tile is asked for.
+constexpr int64_t kTilesAhead = 4;
 /// Below this many bytes the caller works alone: handing work to a spinning worker costs about a microsecond.
 constexpr int64_t kBytesAlone = 32 << 10;
 
@@ -182,6 +183,14 @@ void output_tile(const Call<Act>& call, int64_t t, Tile tile, const float* mixtu
 }
 
 // ---- Many tokens: three in flight
+/// What is kTilesAhead tiles behind tile `i` of token `t`; nothing from token `end` on.
+template <class Act>
+Ahead<Act> ahead_of(const Call<Act>& call, int64_t t, int64_t i, int64_t end) {
+  const int64_t tiles = tile_count(call.p.d);
+  const int64_t later = t + (i + kTilesAhead) / tiles;
+  return later < end ? Ahead<Act>(call, later, tile_at(call.p.d, (i + kTilesAhead) % tiles)) : Ahead<Act>();
+}
+
 template <class Act>
 void run_tokens(const Call<Act>& call, int64_t begin, int64_t end, const Workspace& work) {
   const AttnResProblem& p = call.p;
@@ -193,14 +202,14 @@ void run_tokens(const Call<Act>& call, int64_t begin, int64_t end, const Workspa
     const bool mix = p.n > 0 && t > begin && t <= end;
     for (int64_t i = 0; i < tiles; ++i) {
       const Tile tile = tile_at(p.d, i);
-      const int64_t later = t + (i + kTilesAhead) / tiles;
-      const Ahead<Act> ahead =
-          later < end ? Ahead<Act>(call, later, tile_at(p.d, (i + kTilesAhead) % tiles)) : Ahead<Act>();
+      const Ahead<Act> ahead = ahead_of(call, t, i, end);
       if (t >= begin + lag) output_tile(call, t - lag, tile, work.mixture, scale);
       if (mix) mixture_tile(call, t - 1, tile, work.softmax, ahead, i == 0, work.mixture, work.squares);
-      if (!statistics) continue;
-      prefix_tile(call, t, tile, ahead, i == 0, work.squares);
-      if (p.n == 0) continue;
+      if (statistics && p.n == 0) prefix_tile(call, t, tile, ahead, i == 0, work.squares);
+    }
+    for (int64_t i = 0; statistics && p.n > 0 && i < tiles; ++i) {
+      const Tile tile = tile_at(p.d, i);
+      prefix_tile(call, t, tile, ahead_of(call, t, i, end), i == 0, work.squares);
       if (t == begin) fill_weights(call, tile, work.weights);
       statistics_tile(call, t, tile, work.weights, i == 0, work.totals);
     }
