@@ -22,7 +22,9 @@ struct KdaRecurrenceArgs {
   ConstTensorView raw_beta;  ///< [T, H], last stride 1, row stride free
   ConstTensorView A_log;     ///< fp32 [H]
   ConstTensorView dt_bias;   ///< fp32 [H, 128]
-  ConstTensorView offsets;   ///< int32 [N + 1], non-decreasing token offsets of the sequences; absent: one token each
+  /// int32 [N + 1], non-decreasing token offsets of the sequences, within [0, T]; absent: one token each. Checked in
+  /// host memory, trusted in device memory.
+  ConstTensorView offsets;
   ConstTensorView state_indices;  ///< int32 [N], or [N, M] with `accepted`; contiguous; live slots are unique
   ConstTensorView accepted;       ///< int32 [N], or absent; outside 1..M the sequence is padding
   TensorView state;               ///< fp32 or bf16 [slots, H, 128 (V), 128 (K)], inner contiguous, slot stride free

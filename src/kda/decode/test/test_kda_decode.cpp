@@ -353,6 +353,14 @@ TEST_P(Contract, TheEpsilonIsUsed) {
   expect_right(c);
 }
 
+// Inputs so small that the 1e-6 of the L2 norm decides: q and k are shorter than 1
+TEST_P(Contract, ShortKeysStayShort) {
+  KdaDecodeCase c(problem_of("kda_decode b=2 h=2 norm=0"), 24);
+  for (int64_t i = 0; i < c.x.elements(); ++i) c.x.set(i, c.x.get(i) * 5e-4F);
+  for (int64_t i = 0; i < c.conv_state.elements(); ++i) c.conv_state.set(i, c.conv_state.get(i) * 5e-4F);
+  expect_right(c);
+}
+
 class Determinism : public EveryKernel {};
 
 void expect_same(const KdaDecodeCase& a, const KdaDecodeCase& b) {
