@@ -31,18 +31,12 @@ double worst_ulp(F f, Exact exact, float low, float high) {
 }
 
 TEST(FastMath, WithinTheStatedUnitsOfDoublePrecision) {
-  EXPECT_LE(worst_ulp(
-                fast_exp, [](double x) { return std::exp(x); }, -86.0F, 86.0F),
-            2.0);
-  EXPECT_LE(worst_ulp(
-                fast_sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -80.0F, 30.0F),
+  EXPECT_LE(worst_ulp([](float x) { return fast_exp(x); }, [](double x) { return std::exp(x); }, -86.0F, 86.0F), 2.0);
+  EXPECT_LE(worst_ulp([](float x) { return fast_sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, -80.0F,
+                      30.0F),
             4.0);
-  EXPECT_LE(worst_ulp(
-                fast_tanh, [](double x) { return std::tanh(x); }, -10.0F, 10.0F),
-            4.0);
-  EXPECT_LE(worst_ulp(
-                fast_tanh, [](double x) { return std::tanh(x); }, -0.4F, 0.4F),
-            4.0);
+  EXPECT_LE(worst_ulp([](float x) { return fast_tanh(x); }, [](double x) { return std::tanh(x); }, -10.0F, 10.0F), 4.0);
+  EXPECT_LE(worst_ulp([](float x) { return fast_tanh(x); }, [](double x) { return std::tanh(x); }, -0.4F, 0.4F), 4.0);
 }
 
 TEST(FastMath, Extremes) {

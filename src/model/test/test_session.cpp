@@ -157,9 +157,14 @@ TEST_P(Sequences, AUsedSlotIsAsGoodAsNew) {
 TEST_P(Sequences, ThreadsDoNotChangeABit) {
   const std::vector<int32_t> tokens = text_tokens(*model_, 100);
   const auto one = open_session(model_, {.slots = 1, .threads = 1});
-  const auto three = open_session(model_, {.slots = 1, .threads = 3});
-  EXPECT_TRUE(in_pieces(*one, tokens, 1000) == in_pieces(*three, tokens, 1000));
-  EXPECT_TRUE(in_pieces(*one, tokens, 1) == in_pieces(*three, tokens, 1));
+  const std::vector<float> whole = in_pieces(*one, tokens, 1000);
+  const std::vector<int32_t> few(tokens.begin(), tokens.begin() + 12);  // more threads than cores are slow, not wrong
+  const std::vector<float> stepped = in_pieces(*one, few, 1);
+  for (const int threads : {2, 3}) {
+    const auto several = open_session(model_, {.slots = 1, .threads = threads});
+    EXPECT_TRUE(in_pieces(*several, tokens, 1000) == whole) << threads;
+    EXPECT_TRUE(in_pieces(*several, few, 1) == stepped) << threads;
+  }
 }
 
 TEST_P(Sequences, TwoSessionsAtOnce) {
