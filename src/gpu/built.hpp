@@ -12,6 +12,6 @@
 
 namespace silt {
 
-constexpr std::string_view kCudaNotBuilt = "not built (needs nvcc: configure with SILT_CUDA=ON)";
+constexpr std::string_view kCudaNotBuilt = "needs nvcc 13 and SILT_CUDA=ON";
 
 }  // namespace silt
