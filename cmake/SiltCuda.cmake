@@ -26,7 +26,7 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20") # CMake 3.25 does not know that nvcc has it
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
-add_compile_definitions(SILT_CUDA)
+add_compile_definitions(SILT_BUILT_CUDA) # not SILT_CUDA, which is a name of the C ABI
 add_compile_options(
   # No -Wpedantic: nvcc's own line markers break it. The format checks of fmt 9 are consteval functions, which nvcc's
   # front end rejects; g++ checks the same headers in every .cpp.

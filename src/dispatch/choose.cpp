@@ -18,6 +18,12 @@ std::string_view kind_name(DeviceKind kind) {
   return "unknown";
 }
 
+/// "needs nvcc" as the third part of a reason, which says "needs" itself.
+std::string_view needs_of(std::string_view not_built) {
+  constexpr std::string_view kNeeds = "needs ";
+  return not_built.starts_with(kNeeds) ? not_built.substr(kNeeds.size()) : not_built;
+}
+
 size_t find(std::span<const Candidate> candidates, std::string_view name) {
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].name == name) return i;
@@ -72,7 +78,7 @@ Status detail::walk(std::string_view op, std::span<const Candidate> candidates, 
   const auto ask = [&](size_t i) {
     const Candidate& candidate = candidates[i];
     if (candidate.device != facts.kind) return refuse("device", kind_name(facts.kind), kind_name(candidate.device));
-    if (!candidate.built && !facts.canned) return refuse("build", "no such kernel", candidate.not_built);
+    if (!candidate.built && !facts.canned) return refuse("build", "no such kernel", needs_of(candidate.not_built));
     return accepts(i);
   };
   *choice = {};

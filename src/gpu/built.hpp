@@ -4,7 +4,7 @@
 #include <string_view>
 
 /// The launcher where CUDA kernels are built, else null: the kernel stays listed, with kCudaNotBuilt as the reason.
-#if defined(SILT_CUDA)
+#if defined(SILT_BUILT_CUDA)
 #define SILT_CUDA_LAUNCH(function) (function)
 #else
 #define SILT_CUDA_LAUNCH(function) nullptr
