@@ -18,10 +18,10 @@
 namespace silt {
 namespace {
 
-// 200 us covers the serial code between two operators of a decoder; measured on x86, a wake-up from sleep costs 60-200
-// us and a spinning worker 1 us (docs/cpu.md).
+// Longer than the serial code between two operators of a decoder. Starting a region on sleeping workers takes 60 to 200
+// times what it takes on spinning ones (docs/cpu.md).
 constexpr std::chrono::microseconds kSpinTime{200};
-constexpr int kSpinsBeforeYield = 1000;  // some 20 us: longer than the workers of one region are apart
+constexpr int kSpinsBeforeYield = 1000;  // longer than the workers of one region are apart
 constexpr int kMaxThreads = 256;
 
 void relax() {

@@ -33,8 +33,8 @@ namespace silt::SILT_SIMD_NAMESPACE::kda_decode_heads {
 
 using kda_steps::kDim;
 
-/// Below this many bytes of state the caller works alone: it is done in 10 us, and handing work to a spinning worker
-/// and meeting it again costs 1 to 2 us, or a scheduler's slice where another program wants the core.
+/// Below this many bytes of state (four heads) the caller works alone: handing work to a spinning worker and meeting it
+/// again costs about a tenth of that work, or a scheduler's slice where another program wants the core.
 constexpr int64_t kBytesAlone = 256 << 10;
 
 /// Everything a task has, for one call.
