@@ -29,8 +29,8 @@ class SetArena {
 
   /// All sets of a tensor: uniform random numbers in [low, high).
   Status fill(int tensor, DType dtype, float low, float high, uint64_t seed) const;
-  Status upload(int tensor, int64_t set, int64_t offset, const void* source, int64_t bytes) const;
-  Status download(int tensor, int64_t set, int64_t offset, void* target, int64_t bytes) const;
+  Status upload(int tensor, int64_t set, int64_t at, const void* source, int64_t bytes) const;
+  Status download(int tensor, int64_t set, int64_t at, void* target, int64_t bytes) const;
 
  private:
   struct Tensor {

@@ -81,6 +81,6 @@ const std::vector<Room>& rooms();
 /// invalid_argument lists the names.
 Status find_room(std::string_view op, const Room** room);
 /// Parses a problem line and makes its subject.
-Status make_subject(std::string_view line, std::unique_ptr<Subject>* subject);
+Status make_subject(std::string_view text, std::unique_ptr<Subject>* subject);
 
 }  // namespace silt::bench

@@ -225,7 +225,7 @@ class ThreadState {
     Memory scratch;
   };
   static void* aligned(std::byte* data) {
-    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(data) + kAlign - 1) / kAlign * kAlign);
+    return data + (kAlign - reinterpret_cast<uintptr_t>(data) % kAlign) % kAlign;
   }
   static void* room(std::vector<std::byte>* buffer, size_t bytes) {
     if (buffer->size() < bytes + kAlign) buffer->resize(bytes + kAlign);

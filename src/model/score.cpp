@@ -1,6 +1,7 @@
 // Bits per byte of a text, in windows that each start from an empty state.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/status.hpp"
 #include "core/workers.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 /// -log2 of the probability that this row of logits gives to `target`.
 double bits_of(std::span<const float> logits, int32_t target) {
-  double largest = -INFINITY;
+  double largest = -std::numeric_limits<double>::infinity();
   for (const float logit : logits) largest = std::max(largest, static_cast<double>(logit));
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);

@@ -202,6 +202,7 @@ template void load_window(const HistoryView<float>&, Window<float>*);
 template void store_window(const HistoryView<bf16>&, const Window<bf16>&);
 template void store_window(const HistoryView<float>&, const Window<float>&);
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the argument is a type
 #define SILT_INSTANTIATE(Real)                                                                                         \
   template Real sigmoid(Real);                                                                                         \
   template Real silu(Real);                                                                                            \
@@ -219,6 +220,7 @@ template void store_window(const HistoryView<float>&, const Window<float>&);
                                 TokenResult<Real>*);                                                                   \
   template HeadVector<Real> load_head(const void*, DType, int64_t);                                                    \
   template void load_state(const void*, DType, std::vector<Real>*)
+// NOLINTEND(bugprone-macro-parentheses)
 SILT_INSTANTIATE(float);
 SILT_INSTANTIATE(double);
 #undef SILT_INSTANTIATE

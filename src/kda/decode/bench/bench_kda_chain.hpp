@@ -20,9 +20,9 @@ struct ChainBuffers {
 };
 
 Status launch_kda_chain(const KdaDecodeArgs& args, const ChainBuffers& between, std::string_view chain,
-                        const Launch& launch);
+                        const Launch& options);
 
 /// unsupported, with the reason, where a step has no kernel for this decode problem line on such a device.
-Status chain_accepts(std::string_view chain, std::string_view line, const DeviceFacts& facts);
+Status chain_accepts(std::string_view chain, std::string_view text, const DeviceFacts& facts);
 
 }  // namespace silt::bench
