@@ -90,7 +90,7 @@ void Command::choice(const char* name, std::string* value, const std::vector<std
 void Command::flag(const char* name, bool* value, const char* help) { app_->add_flag(name, *value, help); }
 
 void Command::add_whole(const char* name, int64_t standard, int64_t least, int64_t most, const char* help,
-                        std::function<void(int64_t)> set) {
+                        const std::function<void(int64_t)>& set) {
   const std::string needs = most == INT64_MAX ? fmt::format("a whole number, at least {}", least)
                                               : fmt::format("a whole number in {}..{}", least, most);
   CLI::Option* option = add(app_, name, "N", help, [=](const std::string& given) {

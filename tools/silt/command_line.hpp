@@ -51,7 +51,7 @@ class Command {
 
  private:
   void add_whole(const char* name, int64_t standard, int64_t least, int64_t most, const char* help,
-                 std::function<void(int64_t)> set);
+                 const std::function<void(int64_t)>& set);
 
   CLI::App* app_;
 };
