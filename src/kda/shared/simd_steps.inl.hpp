@@ -57,12 +57,13 @@ SILT_INLINE float dot(const Vector& a, const Vector& b) {
 
 /// z = SiLU(bias + sum of weight * input) for one part of a head; taps are oldest first, one channel after the other.
 template <class Act>
-SILT_INLINE void convolve(const float* weight, int64_t tap_stride, const float* bias, const Act* const* taps,
-                          Vector& z) {
+SILT_INLINE void convolve(const kda::HeadWeights& weights, int64_t part, const Act* const* taps, Vector& z) {
+  const float* weight = weights.conv_weight + part * kda::kTaps * weights.tap_stride;
+  const float* bias = weights.conv_bias == nullptr ? nullptr : weights.conv_bias + part * weights.tap_stride;
   for (int64_t c = 0; c < kDim; c += kLanes) {
     Lanes y = bias == nullptr ? zero() : load(bias + c);
     for (int64_t tap = 0; tap < kda::kTaps; ++tap) {
-      y = multiply_add(load(weight + tap * tap_stride + c), load(taps[tap] + c), y);
+      y = multiply_add(load(weight + tap * weights.tap_stride + c), load(taps[tap] + c), y);
     }
     store(z.values + c, silu(y));
   }
@@ -72,13 +73,11 @@ SILT_INLINE void convolve(const float* weight, int64_t tap_stride, const float* 
 template <class Act>
 SILT_INLINE void convolve_and_shift(const kda::HeadWeights& weights, const kda::HistoryView<Act>& history, int64_t part,
                                     const Act* x, Vector& z) {
-  const float* weight = weights.conv_weight + part * kda::kTaps * weights.tap_stride;
-  const float* bias = weights.conv_bias == nullptr ? nullptr : weights.conv_bias + part * weights.tap_stride;
   Act* first = &history.at(part, 0, 0);
   if (history.layout == kda::History::sd) {
     Act* rows[kHistory] = {first, first + history.channels, first + 2 * history.channels};
     const Act* taps[kda::kTaps] = {rows[0], rows[1], rows[2], x};
-    convolve(weight, weights.tap_stride, bias, taps, z);
+    convolve(weights, part, taps, z);
     for (int64_t step = 0; step < kHistory; ++step) __builtin_memcpy(rows[step], taps[step + 1], kDim * sizeof(Act));
     return;
   }
@@ -88,7 +87,7 @@ SILT_INLINE void convolve_and_shift(const kda::HeadWeights& weights, const kda::
     for (int64_t step = 0; step < kHistory; ++step) gathered[step][c] = first[c * kHistory + step];
   }
   const Act* taps[kda::kTaps] = {gathered[0], gathered[1], gathered[2], x};
-  convolve(weight, weights.tap_stride, bias, taps, z);
+  convolve(weights, part, taps, z);
   for (int64_t c = 0; c < kDim; ++c) {
     for (int64_t step = 0; step < kHistory; ++step) first[c * kHistory + step] = taps[step + 1][c];
   }

@@ -141,9 +141,7 @@ void run_share(const Call<Act, Stored>& call, int64_t task, int64_t self, int64_
     for (int64_t part = 0; part < kda::kParts; ++part) {
       const Act* taps[kda::kTaps] = {window.values[part][0], window.values[part][1], window.values[part][2],
                                      token.x + part * token.part_stride};
-      const float* bias = weights.conv_bias == nullptr ? nullptr : weights.conv_bias + part * weights.tap_stride;
-      kda_steps::convolve(weights.conv_weight + part * kda::kTaps * weights.tap_stride, weights.tap_stride, bias, taps,
-                          *parts[part]);
+      kda_steps::convolve(weights, part, taps, *parts[part]);
     }
     prepare<Act, Stored>(weights, token, step);
     kda_steps::delta_rule<Stored>(step, call.state(task), share_begin(self, sharers), share_begin(self + 1, sharers),
