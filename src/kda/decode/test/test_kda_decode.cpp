@@ -5,6 +5,7 @@
 #include "kda/decode/rows.hpp"
 #include "kda/decode/test/kda_decode_test.hpp"
 #include "kda/shared/case_pool.hpp"
+#include "proof/time_ratio.hpp"
 
 namespace silt {
 namespace {
@@ -343,6 +344,24 @@ TEST_P(Contract, Denormals) {
   c.x.fill([&](int64_t i) { return (i % 3 == 0 ? 1e-39F : -2e-40F); });
   c.conv_state.fill([&](int64_t) { return 1e-40F; });
   expect_right(c);
+}
+
+// 36d: no slower than 1.5 times normal data; with IEEE handling it would be 35 times
+TEST_P(Contract, DenormalsCostNothing) {
+  if (here().device.kind != DeviceKind::cpu || here().kernel == "cpu_reference") return;
+  KdaDecodeCase normal(problem_of("kda_decode b=2 h=3"), 14);
+  normal.x.fill([](int64_t) { return 0.0F; });  // a zero k: nothing lifts the state again
+  normal.conv_state.fill([](int64_t) { return 0.0F; });
+  KdaDecodeCase denormal = normal;
+  denormal.state.fill([](int64_t i) { return i % 2 == 0 ? 1e-40F : -3e-39F; });
+  Launch alone = launch();
+  alone.threads = 1;
+  const double ratio =
+      time_ratio([&] { ASSERT_TRUE(normal.upload(here().device).ok() && denormal.upload(here().device).ok()); },
+                 [&] { ASSERT_TRUE(kda_decode(denormal.args(), alone).ok()); },
+                 [&] { ASSERT_TRUE(kda_decode(normal.args(), alone).ok()); }, 1.5);
+  RecordProperty("ratio", fmt::format("{:.2f}", ratio));
+  EXPECT_LE(ratio, 1.5);
 }
 
 TEST_P(Contract, TheEpsilonIsUsed) {
