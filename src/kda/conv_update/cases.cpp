@@ -131,6 +131,14 @@ std::vector<std::string> causal_conv1d_update_check_lines() {
       "causal_conv1d_update b=4 c=51 layout=ds align=2",
       "causal_conv1d_update b=4 c=405 align=2",
       "causal_conv1d_update b=4 c=387 bias=1 align=2",
+      // Parts around a vector of 16, a pair of 32 and a block of 128 channels, and a prime.
+      "causal_conv1d_update b=2 c=45 align=2",
+      "causal_conv1d_update b=2 c=48 align=2",
+      "causal_conv1d_update b=2 c=93 bias=1 align=2",
+      "causal_conv1d_update b=2 c=96",
+      "causal_conv1d_update b=2 c=99 align=2",
+      "causal_conv1d_update b=2 n=5 c=381 dtype=f32 align=4",
+      "causal_conv1d_update b=2 c=774 output=f32 align=4",
       // Several tokens, fewer and more than the history holds.
       "causal_conv1d_update b=4 n=2 c=768",
       "causal_conv1d_update b=4 n=3 c=768 layout=ds",

@@ -4,12 +4,36 @@
 
 #include "kda/recurrence/cpu/cpu_plain_rows.hpp"
 #include "kda/recurrence/cpu/cpu_reference.hpp"
+#include "kda/recurrence/cpu/cpu_simd_heads.hpp"
 #include "kda/recurrence/list.hpp"
 
 namespace silt {
 namespace {
 
+namespace simd_heads = kda_recurrence_cpu_simd_heads;
+
+using KdaRecurrenceLaunch = decltype(KdaRecurrenceKernel::launch);
+#if defined(__x86_64__)
+constexpr KdaRecurrenceLaunch kAvx512Bf16Heads = simd_heads::launch_avx512bf16;
+constexpr KdaRecurrenceLaunch kAvx512Heads = simd_heads::launch_avx512;
+constexpr KdaRecurrenceLaunch kAvx2Heads = simd_heads::launch_avx2;
+constexpr KdaRecurrenceLaunch kNeonHeads = nullptr;
+#elif defined(__aarch64__)
+constexpr KdaRecurrenceLaunch kAvx512Bf16Heads = nullptr;
+constexpr KdaRecurrenceLaunch kAvx512Heads = nullptr;
+constexpr KdaRecurrenceLaunch kAvx2Heads = nullptr;
+constexpr KdaRecurrenceLaunch kNeonHeads = simd_heads::launch_neon;
+#endif
+
 constexpr std::array kKernels = {
+    KdaRecurrenceKernel{"cpu_avx512bf16_heads", DeviceKind::cpu, KernelClass::native,
+                        simd_heads::accepts<kCpuAvx512Bf16>, kAvx512Bf16Heads, "needs an x86-64 build"},
+    KdaRecurrenceKernel{"cpu_avx512_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuAvx512>,
+                        kAvx512Heads, "needs an x86-64 build"},
+    KdaRecurrenceKernel{"cpu_avx2_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuAvx2>,
+                        kAvx2Heads, "needs an x86-64 build"},
+    KdaRecurrenceKernel{"cpu_neon_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuNeon>,
+                        kNeonHeads, "needs an AArch64 build"},
     KdaRecurrenceKernel{"cpu_plain_rows", DeviceKind::cpu, KernelClass::portable,
                         kda_recurrence_cpu_plain_rows::accepts, kda_recurrence_cpu_plain_rows::launch},
     KdaRecurrenceKernel{"cpu_reference", DeviceKind::cpu, KernelClass::reference, kda_recurrence_cpu_reference::accepts,

@@ -55,17 +55,23 @@ SILT_INLINE float dot(const Vector& a, const Vector& b) {
   return sum(total);
 }
 
-/// z = SiLU(bias + sum of weight * input) for one part of a head; taps are oldest first, one channel after the other.
+/// SiLU(bias + sum of weight * input) for channels c to c + 15; taps are oldest first, one channel after the other.
+template <class Act>
+SILT_INLINE Lanes convolve_lanes(const float* weight, int64_t tap_stride, const float* bias, const Act* const* taps,
+                                 int64_t c) {
+  Lanes y = bias == nullptr ? zero() : load(bias + c);
+  for (int64_t tap = 0; tap < kda::kTaps; ++tap)
+    y = multiply_add(load(weight + tap * tap_stride + c), load(taps[tap] + c), y);
+  return silu(y);
+}
+
+/// One part of a head.
 template <class Act>
 SILT_INLINE void convolve(const kda::HeadWeights& weights, int64_t part, const Act* const* taps, Vector& z) {
   const float* weight = weights.conv_weight + part * kda::kTaps * weights.tap_stride;
   const float* bias = weights.conv_bias == nullptr ? nullptr : weights.conv_bias + part * weights.tap_stride;
   for (int64_t c = 0; c < kDim; c += kLanes) {
-    Lanes y = bias == nullptr ? zero() : load(bias + c);
-    for (int64_t tap = 0; tap < kda::kTaps; ++tap) {
-      y = multiply_add(load(weight + tap * weights.tap_stride + c), load(taps[tap] + c), y);
-    }
-    store(z.values + c, silu(y));
+    store(z.values + c, convolve_lanes(weight, weights.tap_stride, bias, taps, c));
   }
 }
 

@@ -182,8 +182,8 @@ class Determinism : public EveryKernel {};
 
 // 25, 26, 27
 TEST_P(Determinism, ThreadsDoNotMatter) {
-  for (const char* line :
-       {"causal_conv1d_update b=7 n=2 c=1152 padded=2", "causal_conv1d_update b=1 c=405 layout=ds"}) {
+  for (const char* line : {"causal_conv1d_update b=7 n=2 c=1152 padded=2", "causal_conv1d_update b=1 c=405 layout=ds",
+                           "causal_conv1d_update b=23 c=405 layout=ds", "causal_conv1d_update b=1 n=2 c=12300"}) {
     CausalConv1dUpdateCase first(problem_of(line), 10);
     ASSERT_TRUE(first.run(here().device, launch()).ok());
     for (const int threads : {1, 2, 3, 8, 64}) {
@@ -193,6 +193,31 @@ TEST_P(Determinism, ThreadsDoNotMatter) {
       ASSERT_TRUE(split.run(here().device, with).ok());
       ASSERT_TRUE(expect_bitwise("output", split.output.bytes(), first.output.bytes()).ok) << threads;
       ASSERT_TRUE(expect_bitwise("history", split.conv_state.bytes(), first.conv_state.bytes()).ok) << threads;
+    }
+  }
+}
+
+// 27: a sequence alone, in another slot and among others has the same bits
+TEST_P(Determinism, ARowDependsOnItselfOnly) {
+  constexpr int64_t kChannels = 405;
+  constexpr int64_t kValues = 3 * kChannels;  // of a sequence's three tokens, and of its history
+  const CausalConv1dUpdateProblem problem = problem_of("causal_conv1d_update b=29 n=3 c=405 slots=33");
+  const CausalConv1dUpdateCase fresh(problem, 13);
+  CausalConv1dUpdateCase many(problem, 13);
+  ASSERT_TRUE(many.run(here().device, launch()).ok());
+  for (const int64_t row : {0, 13, 28}) {
+    CausalConv1dUpdateCase alone(problem_of("causal_conv1d_update b=1 n=3 c=405 slots=5"), 99);
+    alone.weight = fresh.weight;
+    const int64_t slot = fresh.state_indices.get_int(row) * kValues;
+    const int64_t own = alone.state_indices.get_int(0) * kValues;
+    for (int64_t i = 0; i < kValues; ++i) {
+      alone.x.set(i, fresh.x.get(row * kValues + i));
+      alone.conv_state.set(own + i, fresh.conv_state.get(slot + i));
+    }
+    ASSERT_TRUE(alone.run(here().device, launch()).ok());
+    for (int64_t i = 0; i < kValues; ++i) {
+      ASSERT_EQ(alone.output.get(i), many.output.get(row * kValues + i)) << row << " " << i;
+      ASSERT_EQ(alone.conv_state.get(own + i), many.conv_state.get(slot + i)) << row << " " << i;
     }
   }
 }

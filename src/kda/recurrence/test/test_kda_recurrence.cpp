@@ -1,4 +1,5 @@
 // kda_recurrence: every kernel at hand, every case. The comments name the row of docs/cases.md.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "kda/recurrence/cases.hpp"
 #include "kda/shared/layout.hpp"
 #include "proof/kernels_here.hpp"
+#include "proof/time_ratio.hpp"
 
 namespace silt {
 namespace {
@@ -235,12 +237,31 @@ TEST_P(Contract, ANaNStaysInItsSequence) {
   }
 }
 
+// 36d: no slower than 1.5 times normal data; with IEEE handling it would be 35 times
+TEST_P(Contract, DenormalsCostNothing) {
+  if (here().device.kind != DeviceKind::cpu || here().kernel == "cpu_reference") return;
+  KdaRecurrenceCase normal(problem_of("kda_recurrence seqs=1x4 h=2"), 11);
+  normal.k.fill([](int64_t) { return 0.0F; });  // nothing lifts the state again
+  KdaRecurrenceCase denormal = normal;
+  denormal.state.fill([](int64_t i) { return i % 2 == 0 ? 1e-40F : -3e-39F; });
+  Launch alone = launch();
+  alone.threads = 1;
+  const double ratio =
+      time_ratio([&] { ASSERT_TRUE(normal.upload(here().device).ok() && denormal.upload(here().device).ok()); },
+                 [&] { ASSERT_TRUE(kda_recurrence(denormal.args(), alone).ok()); },
+                 [&] { ASSERT_TRUE(kda_recurrence(normal.args(), alone).ok()); }, 1.5);
+  RecordProperty("ratio", fmt::format("{:.2f}", ratio));
+  EXPECT_LE(ratio, 1.5);
+}
+
 class Determinism : public EveryKernel {};
 
 // 26, 27
 TEST_P(Determinism, ThreadsDoNotMatter) {
   for (const char* line :
-       {"kda_recurrence seqs=6x4 h=3 t=29 lengths=ragged padded=1", "kda_recurrence seqs=1x9 h=1 state=bf16"}) {
+       {"kda_recurrence seqs=6x4 h=3 t=29 lengths=ragged padded=1", "kda_recurrence seqs=1x9 h=1 state=bf16",
+        "kda_recurrence seqs=1x5 h=1 qkv=f32 output=bf16", "kda_recurrence seqs=1x9 h=1 columns=4",
+        "kda_recurrence seqs=3x1 h=3 offsets=0 padded=1 state=bf16"}) {
     KdaRecurrenceCase first(problem_of(line), 9);
     ASSERT_TRUE(first.run(here().device, launch()).ok());
     for (const int threads : {1, 2, 3, 8, 64}) {
@@ -250,6 +271,37 @@ TEST_P(Determinism, ThreadsDoNotMatter) {
       ASSERT_TRUE(split.run(here().device, with).ok());
       ASSERT_TRUE(expect_bitwise("output", split.output.bytes(), first.output.bytes()).ok) << threads;
       ASSERT_TRUE(expect_bitwise("state", split.state.bytes(), first.state.bytes()).ok) << threads;
+    }
+  }
+}
+
+// 27: a sequence alone, in another slot and among others has the same bits
+TEST_P(Determinism, ARowDependsOnItselfOnly) {
+  constexpr int64_t kState = 2 * kDim * kDim;
+  for (const char* state : {"f32", "bf16"}) {
+    const KdaRecurrenceProblem problem = problem_of(fmt::format("kda_recurrence seqs=5x3 h=2 slots=9 state={}", state));
+    const KdaRecurrenceCase fresh(problem, 10);
+    KdaRecurrenceCase many(problem, 10);
+    ASSERT_TRUE(many.run(here().device, launch()).ok());
+    for (const int64_t row : {0, 3, 4}) {
+      KdaRecurrenceCase alone(problem_of(fmt::format("kda_recurrence seqs=1x3 h=2 slots=4 state={}", state)), 99);
+      alone.A_log = fresh.A_log;
+      alone.dt_bias = fresh.dt_bias;
+      for (auto tensor : {&KdaRecurrenceCase::q, &KdaRecurrenceCase::k, &KdaRecurrenceCase::v,
+                          &KdaRecurrenceCase::raw_gate, &KdaRecurrenceCase::raw_beta}) {
+        CaseTensor& to = alone.*tensor;
+        for (int64_t i = 0; i < to.elements(); ++i) to.set(i, (fresh.*tensor).get(row * to.elements() + i));
+      }
+      const int64_t slot = fresh.state_indices.get_int(row) * kState;
+      const int64_t own = alone.state_indices.get_int(0) * kState;
+      for (int64_t i = 0; i < kState; ++i) alone.state.set(own + i, fresh.state.get(slot + i));
+      ASSERT_TRUE(alone.run(here().device, launch()).ok());
+      for (int64_t i = 0; i < alone.output.elements(); ++i) {
+        ASSERT_EQ(alone.output.get(i), many.output.get(row * alone.output.elements() + i)) << row << " " << i;
+      }
+      for (int64_t i = 0; i < kState; ++i) {
+        ASSERT_EQ(alone.state.get(own + i), many.state.get(slot + i)) << row << " " << i;
+      }
     }
   }
 }
