@@ -1,5 +1,6 @@
 // The operators that silt-bench measures: the one file of the program that names them all.
 #include "attn_res/bench/bench_attn_res.hpp"
+#include "attn_res/two_phase/bench/bench_attn_res_two_phase.hpp"
 #include "bench/subject.hpp"
 #include "core/status.hpp"
 #include "kda/conv_update/bench/bench_causal_conv1d_update.hpp"
@@ -11,8 +12,8 @@
 namespace silt::bench {
 
 const std::vector<Room>& rooms() {
-  static const std::vector<Room> all = {attn_res_room(),       kda_decode_room(),
-                                        kda_prefill_room(),    causal_conv1d_update_room(),
+  static const std::vector<Room> all = {attn_res_room(),       attn_res_partials_room(), attn_res_merge_room(),
+                                        kda_decode_room(),     kda_prefill_room(),       causal_conv1d_update_room(),
                                         kda_recurrence_room(), rms_norm_gated_room()};
   return all;
 }

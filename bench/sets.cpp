@@ -98,6 +98,8 @@ const std::vector<NamedSet>& named_sets() {
        {{"attn_res t=3 n=2 d=256", {Mode::cpu, Mode::cpu_warm}},
         {"attn_res t=70 n=0 d=512 norm=0 delta=0", {Mode::cpu}},
         {"attn_res t=2 n=1 d=288 write=1 dtype=f32", {Mode::cpu}},
+        {"attn_res_partials t=3 q=3 n=2 d=256", {Mode::cpu, Mode::cpu_warm}},
+        {"attn_res_merge t=3 d=256 write=1", {Mode::cpu, Mode::cpu_warm}},
         {"kda_decode b=3 h=2", {Mode::cpu, Mode::cpu_warm}},
         {"kda_decode b=2 h=3 state=bf16 gate=softplus layout=ds bias=1 norm=0", {Mode::cpu}},
         {"causal_conv1d_update b=3 c=768", {Mode::cpu}},

@@ -84,6 +84,36 @@ typedef struct silt_attn_res_args {
   int64_t stable_blocks;
 } silt_attn_res_args;
 
+typedef struct silt_attn_res_partials_args {
+  size_t struct_size;
+  silt_tensor blocks;
+  silt_tensor norm_weight;
+  silt_tensor qk_weight;
+  int64_t num_blocks;
+  silt_tensor statistics;
+  silt_tensor mix;
+  int64_t stable_blocks;
+  float eps;
+  int32_t reserved; /* 0 */
+} silt_attn_res_partials_args;
+
+typedef struct silt_attn_res_merge_args {
+  size_t struct_size;
+  silt_tensor prefix;
+  silt_tensor delta;
+  silt_tensor statistics;
+  silt_tensor mix;
+  silt_tensor slot;
+  silt_tensor norm_weight;
+  silt_tensor qk_weight;
+  silt_tensor output_norm_weight;
+  float eps;
+  float output_norm_eps;
+  silt_tensor output;
+  int32_t stable_partials; /* 0 or 1 */
+  int32_t reserved;        /* 0 */
+} silt_attn_res_merge_args;
+
 typedef struct silt_kda_decode_args {
   size_t struct_size;
   silt_tensor x;
@@ -170,6 +200,8 @@ typedef struct silt_rms_norm_gated_args {
 } silt_rms_norm_gated_args;
 
 SILT_API silt_status silt_attn_res(const silt_attn_res_args* args, const silt_launch* launch);
+SILT_API silt_status silt_attn_res_partials(const silt_attn_res_partials_args* args, const silt_launch* launch);
+SILT_API silt_status silt_attn_res_merge(const silt_attn_res_merge_args* args, const silt_launch* launch);
 SILT_API silt_status silt_kda_decode(const silt_kda_decode_args* args, const silt_launch* launch);
 SILT_API silt_status silt_kda_prefill(const silt_kda_prefill_args* args, const silt_launch* launch);
 SILT_API silt_status silt_causal_conv1d_update(const silt_causal_conv1d_update_args* args, const silt_launch* launch);
@@ -224,6 +256,24 @@ static inline silt_attn_res_args silt_attn_res_defaults(void) {
   args.eps = 1e-5F;
   args.output_norm_eps = 1e-5F;
   args.stable_blocks = -1;
+  return args;
+}
+
+static inline silt_attn_res_partials_args silt_attn_res_partials_defaults(void) {
+  silt_attn_res_partials_args args;
+  memset(&args, 0, sizeof args);
+  args.struct_size = sizeof args;
+  args.eps = 1e-5F;
+  args.stable_blocks = -1;
+  return args;
+}
+
+static inline silt_attn_res_merge_args silt_attn_res_merge_defaults(void) {
+  silt_attn_res_merge_args args;
+  memset(&args, 0, sizeof args);
+  args.struct_size = sizeof args;
+  args.eps = 1e-5F;
+  args.output_norm_eps = 1e-5F;
   return args;
 }
 

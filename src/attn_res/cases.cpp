@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attn_res/bounds.hpp"
 #include "attn_res/list.hpp"
 #include "attn_res/reference.hpp"
 #include "attn_res/rows.hpp"
@@ -98,31 +99,18 @@ Verdict verify_token(const AttnResCase& c, int64_t t, const AttnResRow<Act>& row
   const int64_t at = t * p.d;
   const auto index = [](int64_t i) { return static_cast<size_t>(i); };
 
-  const double e = sum_error(p.d);
-  const double logit_error = e * exact.logit_spread;
-  double mix_rms = 0;
-  std::vector<double> largest(index(p.d), 0.0);
-  double largest_rms = 0;
+  const double moved = attn_res_moved(sum_error(p.d) * exact.logit_spread);
+  std::vector<double> mix_error;
   for (int64_t i = 0; i < p.d; ++i) {
-    for (const Act* block : row.blocks)
-      largest[index(i)] = std::max<double>(largest[index(i)], std::abs(to_float(block[i])));
-    largest[index(i)] = std::max<double>(largest[index(i)], std::abs(to_float(exact.prefix[index(i)])));
-    mix_rms += exact.mix[index(i)] * exact.mix[index(i)] / static_cast<double>(p.d);
-    largest_rms += largest[index(i)] * largest[index(i)] / static_cast<double>(p.d);
+    double largest = std::abs(to_float(exact.prefix[index(i)]));
+    for (const Act* block : row.blocks) largest = std::max<double>(largest, std::abs(to_float(block[i])));
+    mix_error.push_back(moved * largest);
   }
-  mix_rms = std::sqrt(mix_rms);
-  largest_rms = std::sqrt(largest_rms);
-  // Error of the mixture per unit of the largest source; roundings of the fp32 mixture itself count too.
-  const double moved = 2 * logit_error + 8 * kFloatEpsilon;
-  const double norm_moved = p.norm && mix_rms > 0 ? moved * largest_rms / mix_rms + e : 0;
-  const auto slack = [&](int64_t i) {
-    const double g = p.norm ? std::abs(to_float(row.output_norm_weight[i])) : 1.0;
-    const double bound = moved * largest[index(i)] * exact.scale * g + norm_moved * std::abs(exact.output[index(i)]);
-    return std::isfinite(bound) ? bound : 0.0;
-  };
+  const std::vector<double> slack =
+      attn_res_output_slack({exact.mix, exact.output, exact.scale, row.output_norm_weight}, mix_error);
   return expect_output(
       fmt::format("output row {}", t), p.dtype, p.d, [&](int64_t i) { return c.output.get(at + i); },
-      [&](int64_t i) { return exact.output[index(i)]; }, slack, 1);
+      [&](int64_t i) { return exact.output[index(i)]; }, [&](int64_t i) { return slack[index(i)]; }, 1);
 }
 
 template <class Act>

@@ -4,28 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "attn_res/reference_maths.hpp"
 
 namespace silt {
-namespace {
 
-template <class Act>
-Act round_to(float value) {
-  if constexpr (std::is_same_v<Act, bf16>) {
-    return to_bf16(value);
-  } else {
-    return value;
-  }
-}
-
-/// 1 / sqrt(sum / d + eps); 0 where the sum leaves the fp32 range (contract.md, overflow).
-template <class Real>
-Real inverse_rms(Real sum, int64_t d, Real eps) {
-  if (sum > static_cast<Real>(std::numeric_limits<float>::max())) return 0;
-  return 1 / std::sqrt(sum / static_cast<Real>(d) + eps);
-}
-
-}  // namespace
+using attn_res_maths::inverse_rms;
+using attn_res_maths::round_to;
 
 template <class Real, class Act>
 void attn_res_reference(const AttnResRow<Act>& row, AttnResResult<Real, Act>* result) {
@@ -45,19 +30,10 @@ void attn_res_reference(const AttnResRow<Act>& row, AttnResResult<Real, Act>* re
   result->logit_spread = 0;
   if (sources.size() > 1) {
     for (size_t i = 0; i < sources.size(); ++i) {
-      Real dot = 0;
-      Real magnitude = 0;
-      Real squares = 0;
-      for (size_t c = 0; c < d; ++c) {
-        const Real w = static_cast<Real>(to_float(row.norm_weight[c])) * static_cast<Real>(to_float(row.qk_weight[c]));
-        const Real v = value(sources[i], c);
-        dot += v * w;
-        magnitude += std::abs(v * w);
-        squares += v * v;
-      }
-      const Real r = inverse_rms(squares, row.d, static_cast<Real>(row.eps));
-      weights[i] = dot * r;
-      result->logit_spread = std::max(result->logit_spread, magnitude * r);
+      const auto logit =
+          attn_res_maths::logit_of<Real>(sources[i], row.norm_weight, row.qk_weight, row.d, static_cast<Real>(row.eps));
+      weights[i] = logit.value;
+      result->logit_spread = std::max(result->logit_spread, logit.spread);
     }
     const Real largest = *std::max_element(weights.begin(), weights.end());
     Real sum = 0;

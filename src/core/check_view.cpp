@@ -143,6 +143,7 @@ Status check_disjoint(const NamedView& written, const NamedView& other) {
 Status check_no_self_overlap(const NamedView& tensor) {
   // Axes by rising stride: each step must clear what the axes below it span.
   const ConstTensorView& view = tensor.view;
+  if (view.elements() == 0) return {};  // a contiguous view of no tokens has strides of 0
   std::array<int, kMaxRank> order{};
   for (int axis = 0; axis < view.rank; ++axis) {  // insertion sort of at most four axes
     int place = axis;

@@ -7,6 +7,7 @@
 #include "silt/silt.h"
 
 #include "attn_res/cases.hpp"
+#include "attn_res/two_phase/cases.hpp"
 #include "c_api/read_struct.hpp"
 #include "kda/conv_update/cases.hpp"
 #include "kda/decode/cases.hpp"
@@ -76,6 +77,56 @@ TEST(Fields, AttnRes) {
     const silt_attn_res_args c_args = to_c(args);
     return silt_attn_res(&c_args, nullptr);
   });
+}
+
+TEST(Fields, AttnResPartials) {
+  auto c = case_of<AttnResPartialsCase>("attn_res_partials t=3 q=2 n=3 d=256 r=6 stable=1", 1);
+  c.eps = 0.5F;
+  expect_right(c, [](const AttnResPartialsArgs& from) {
+    silt_attn_res_partials_args args = silt_attn_res_partials_defaults();
+    args.blocks = to_c(from.blocks);
+    args.norm_weight = to_c(from.norm_weight);
+    args.qk_weight = to_c(from.qk_weight);
+    args.num_blocks = from.num_blocks;
+    args.statistics = to_c(from.statistics);
+    args.mix = to_c(from.mix);
+    args.stable_blocks = 4;
+    EXPECT_EQ(silt_attn_res_partials(&args, nullptr), SILT_INVALID_ARGUMENT);
+    EXPECT_STREQ(silt_last_error(), "attn_res_partials: stable_blocks: has 4, needs -1..3 (num_blocks)");
+    args.stable_blocks = from.stable_blocks;
+    args.eps = from.eps;
+    args.reserved = 1;
+    EXPECT_EQ(silt_attn_res_partials(&args, nullptr), SILT_INVALID_ARGUMENT);
+    args.reserved = 0;
+    return silt_attn_res_partials(&args, nullptr);
+  });
+}
+
+TEST(Fields, AttnResMerge) {
+  for (const char* line : {"attn_res_merge t=3 d=256 write=1 stable=1", "attn_res_merge t=2 d=64 partial=f32"}) {
+    auto c = case_of<AttnResMergeCase>(line, 1);
+    c.eps = 0.5F;
+    c.output_norm_eps = 2.0F;
+    expect_right(c, [](const AttnResMergeArgs& from) {
+      silt_attn_res_merge_args args = silt_attn_res_merge_defaults();
+      args.prefix = to_c(from.prefix);
+      args.delta = to_c(from.delta);
+      args.statistics = to_c(from.statistics);
+      args.mix = to_c(from.mix);
+      args.slot = to_c(from.slot);
+      args.norm_weight = to_c(from.norm_weight);
+      args.qk_weight = to_c(from.qk_weight);
+      args.output_norm_weight = to_c(from.output_norm_weight);
+      args.eps = from.eps;
+      args.output_norm_eps = from.output_norm_eps;
+      args.output = to_c(from.output);
+      args.stable_partials = 2;
+      EXPECT_EQ(silt_attn_res_merge(&args, nullptr), SILT_INVALID_ARGUMENT);
+      EXPECT_STREQ(silt_last_error(), "attn_res_merge: stable_partials: has 2, needs 0..1");
+      args.stable_partials = from.stable_partials ? 1 : 0;
+      return silt_attn_res_merge(&args, nullptr);
+    });
+  }
 }
 
 /// Fields that decode and prefill have alike, and those that they share with the recurrence.
