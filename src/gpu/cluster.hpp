@@ -65,6 +65,13 @@ SILT_DEVICE void store_async(uint32_t remote, float value, uint32_t remote_barri
                : "memory");
 }
 
+/// The same for two floats, 8 bytes; `remote` is aligned to 8.
+SILT_DEVICE void store_async(uint32_t remote, float2 v, uint32_t remote_barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(remote),
+               "r"(__float_as_uint(v.x)), "r"(__float_as_uint(v.y)), "r"(remote_barrier)
+               : "memory");
+}
+
 /// Starts a copy of `bytes` (a multiple of 16, both ends aligned to 16) into shared memory, counted on `barrier`.
 SILT_DEVICE void bulk_load(uint32_t target, const void* source, uint32_t bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),

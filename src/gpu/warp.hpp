@@ -27,13 +27,14 @@ SILT_DEVICE float lane_max(float value) {
   return value;
 }
 
-/// First step of a reduce-scatter of two values: lanes below 16 go on with `first`, the others with `second`. Each half
-/// still has to be added over its 16 lanes.
+/// First step of a reduce-scatter of two values over groups of 2 * kBit lanes: the lower half of a group goes on with
+/// `first`, the upper with `second`. Each half still has to be added over its kBit lanes.
+template <int kBit = kWarpLanes / 2>
 SILT_DEVICE float fold_pair(float first, float second, int lane) {
-  const bool upper = (lane & 16) != 0;
+  const bool upper = (lane & kBit) != 0;
   const float send = upper ? first : second;
   const float keep = upper ? second : first;
-  return keep + __shfl_xor_sync(kAllLanes, send, 16);
+  return keep + __shfl_xor_sync(kAllLanes, send, kBit);
 }
 
 /// Reduce-scatter of kCount values per lane over the lanes whose index differs in bits kBit, kBit/2, .. 1: kCount +
@@ -53,18 +54,18 @@ SILT_DEVICE void reduce_scatter(float* values, int lane) {
   if constexpr (kBit > 1) reduce_scatter<kHalf, kBit / 2>(values, lane);
 }
 
-/// Which of kCount values a lane holds after a reduce-scatter over all 32 lanes: `count` values from `first` on (count
-/// may be 0 or negative: none).
+/// Which of kCount values a lane holds after a reduce-scatter over groups of 2 * kBit lanes: `count` values from
+/// `first` on (count may be 0 or negative: none).
 struct Scattered {
   int first = 0;
   int count = 0;
 };
-template <int kCount>
+template <int kCount, int kBit = kWarpLanes / 2>
 SILT_DEVICE Scattered scattered(int lane) {
   Scattered held{0, kCount};
   int size = kCount;
 #pragma unroll
-  for (int bit = kWarpLanes / 2; bit > 0; bit /= 2) {
+  for (int bit = kBit; bit > 0; bit /= 2) {
     const int half = (size + 1) / 2;
     if ((lane & bit) != 0) {
       held.first += half;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "attn_res/cases.hpp"
@@ -20,9 +21,14 @@ namespace {
 namespace direct = attn_res_cuda_sm90_direct;
 
 constexpr Device kGpu = {DeviceKind::cuda, 0};
-constexpr direct::Plan kPlans[] = {{direct::Form::narrow, false},      {direct::Form::narrow, true},
-                                   {direct::Form::narrow, true, true}, {direct::Form::four, false},
-                                   {direct::Form::two, false},         {direct::Form::two, true}};
+using Form = direct::Form;
+/// Every form and hint, and every way to begin: {form, stream, prefetch, in turn}. Those without code for a number of
+/// blocks or a hidden size are left out there.
+constexpr direct::Plan kPlans[] = {
+    {Form::narrow},    {Form::narrow, true}, {Form::narrow, true, true}, {Form::narrow, false, false, true},
+    {Form::two},       {Form::two, true},    {Form::two, true, true},    {Form::two, false, false, true},
+    {Form::one},       {Form::one, true},    {Form::one, false, true},   {Form::one, false, false, true},
+    {Form::lean, true}};
 constexpr Pdl kOrders[] = {Pdl::off, Pdl::wait, Pdl::late};
 
 AttnResProblem problem_of(const std::string& text) {
@@ -40,6 +46,12 @@ std::vector<std::string> cuda_kernels() {
     if (here.device.kind == DeviceKind::cuda) names.push_back(here.kernel);
   }
   return names;
+}
+
+std::string name_of(const direct::Plan& plan) {
+  constexpr const char* kForms[] = {"narrow", "lean", "two", "one"};
+  return fmt::format("{}{}{}{}", kForms[static_cast<size_t>(plan.form)], plan.stream ? ".stream" : "",
+                     plan.prefetch ? ".prefetch" : "", plan.in_turn ? ".in_turn" : "");
 }
 
 const char* name_of(Pdl pdl) { return pdl == Pdl::off ? "off" : pdl == Pdl::wait ? "wait" : "late"; }
@@ -100,17 +112,19 @@ TEST_F(CudaReduced, EveryKernel) {
 
 TEST_F(CudaReduced, EveryForm) {
   if (!hopper_) GTEST_SKIP() << "cuda_sm90_direct needs sm_90";
-  for (const char* line : {"attn_res t=3 n=8 d=7168", "attn_res t=3 n=1 d=4608 write=1", "attn_res t=2 n=0 d=7168"}) {
+  for (const char* line : {"attn_res t=3 n=8 d=7168", "attn_res t=3 n=1 d=4608 write=1", "attn_res t=2 n=0 d=7168",
+                           "attn_res t=2 n=3 d=768"}) {
     for (const direct::Plan& plan : kPlans) {
       AttnResCase c(problem_of(line), 22);
       ASSERT_TRUE(c.upload(kGpu).ok());
       AttnResProblem problem;
       ASSERT_TRUE(check(c.args(), &problem).ok());
+      if (!direct::fits(plan, problem.n, problem.d)) continue;
       ASSERT_TRUE(direct::launch_plan(problem, c.args(), launch(""), plan).ok());
       ASSERT_TRUE(synchronize(kGpu, stream_).ok());
       ASSERT_TRUE(c.download().ok());
       const Verdict verdict = c.verify();
-      EXPECT_TRUE(verdict.ok) << line << ": " << verdict.detail;
+      EXPECT_TRUE(verdict.ok) << line << " " << name_of(plan) << ": " << verdict.detail;
     }
   }
 }
@@ -141,13 +155,13 @@ TEST_F(Cuda, LateWithEveryNumberOfStableRows) {
 // 36b: all forms, hints and orders on the same input, bit for bit
 TEST_F(Cuda, AllFormsGiveTheSameBits) {
   if (!hopper_) GTEST_SKIP() << "cuda_sm90_direct needs sm_90";
-  for (const int64_t d : {512, 2304, 4096, 5120, 6912, 7168}) {
+  for (const int64_t d : {512, 1280, 2304, 4096, 5120, 6912, 7168}) {
     for (int n = 0; n <= 8; ++n) {
       const AttnResProblem line =
           problem_of(fmt::format("attn_res t=19 n={} d={} norm={} write={}", n, d, n % 3 == 1 ? 0 : 1, n));
       std::vector<std::byte> first;
       for (const direct::Plan& plan : kPlans) {
-        if (!direct::fits(plan, d)) continue;
+        if (!direct::fits(plan, n, d)) continue;
         for (const Pdl pdl : kOrders) {
           AttnResCase c(line, 23);
           ASSERT_TRUE(c.upload(kGpu).ok());
@@ -158,8 +172,8 @@ TEST_F(Cuda, AllFormsGiveTheSameBits) {
           ASSERT_TRUE(c.download().ok());
           if (first.empty()) first = c.output.bytes();
           const Verdict verdict = expect_bitwise("output", c.output.bytes(), first);
-          ASSERT_TRUE(verdict.ok) << "n " << n << " d " << d << " form " << static_cast<int>(plan.form) << " stream "
-                                  << plan.stream << " " << name_of(pdl) << ": " << verdict.detail;
+          ASSERT_TRUE(verdict.ok) << "n " << n << " d " << d << " " << name_of(plan) << " " << name_of(pdl) << ": "
+                                  << verdict.detail;
         }
       }
     }
@@ -290,9 +304,22 @@ class CudaChain : public Cuda {
     return cases;
   }
 
+  using Written = std::vector<std::vector<std::byte>>;
+  using Call = std::function<Status(const AttnResArgs&, Pdl)>;
+
+  [[nodiscard]] Call call(const std::string& kernel) const {
+    return [this, kernel](const AttnResArgs& args, Pdl pdl) { return attn_res(args, launch(kernel, pdl)); };
+  }
+  [[nodiscard]] Call call(const direct::Plan& plan) const {
+    return [this, plan](const AttnResArgs& args, Pdl pdl) {
+      AttnResProblem problem;
+      const Status status = check(args, &problem);
+      return status.ok() ? direct::launch_plan(problem, args, launch("", pdl), plan) : status;
+    };
+  }
+
   /// Everything that was written, after the chain has run with this order on a copy of the cases.
-  void run(const Chain& chain, std::vector<AttnResCase> cases, const std::string& kernel, Pdl pdl,
-           std::vector<std::vector<std::byte>>* written) {
+  void run(const Chain& chain, std::vector<AttnResCase> cases, const Call& call, Pdl pdl, Written* written) {
     for (AttnResCase& c : cases) ASSERT_TRUE(c.upload(kGpu).ok());
     test::Neighbour how = chain.how;
     how.dependent = pdl != Pdl::off && hopper_;
@@ -303,7 +330,7 @@ class CudaChain : public Cuda {
       const int64_t round = step / chain.sets;
       args.num_blocks = (round + 1) / 2 % 9;
       args.block_write_idx = round % 2 == 0 ? args.num_blocks : -1;
-      ASSERT_TRUE(attn_res(args, launch(kernel, pdl)).ok()) << step;
+      ASSERT_TRUE(call(args, pdl).ok()) << step;
       if (!chain.neighbour) continue;
       const AttnResArgs next = cases[static_cast<size_t>((step + 1) % chain.sets)].args();
       ASSERT_EQ(
@@ -319,27 +346,29 @@ class CudaChain : public Cuda {
     }
   }
 
-  void expect_same_as_off(const Chain& chain) {
+  /// The chain writes with the attribute what it writes without.
+  void expect_same_as_off(const Chain& chain, const Call& call, const std::string& name, int repeats = 3) {
     const std::vector<AttnResCase> cases = make_cases(chain);
-    for (const std::string& kernel : cuda_kernels()) {
-      std::vector<std::vector<std::byte>> off;
-      run(chain, cases, kernel, Pdl::off, &off);
-      for (const Pdl pdl : {Pdl::wait, Pdl::late}) {
-        for (int repeat = 0; repeat < 3; ++repeat) {
-          std::vector<std::vector<std::byte>> on;
-          run(chain, cases, kernel, pdl, &on);
-          ASSERT_EQ(on.size(), off.size());
-          for (size_t i = 0; i < on.size(); ++i) {
-            const Verdict verdict = expect_bitwise(i % 3 == 0   ? "prefix"
-                                                   : i % 3 == 1 ? "blocks"
-                                                                : "output",
-                                                   on[i], off[i]);
-            ASSERT_TRUE(verdict.ok) << kernel << " " << name_of(pdl) << " t " << chain.t << ", set " << i / 3 << ": "
-                                    << verdict.detail;
-          }
+    Written off;
+    run(chain, cases, call, Pdl::off, &off);
+    for (const Pdl pdl : {Pdl::wait, Pdl::late}) {
+      for (int repeat = 0; repeat < repeats; ++repeat) {
+        Written on;
+        run(chain, cases, call, pdl, &on);
+        ASSERT_EQ(on.size(), off.size());
+        for (size_t i = 0; i < on.size(); ++i) {
+          const Verdict verdict = expect_bitwise(i % 3 == 0   ? "prefix"
+                                                 : i % 3 == 1 ? "blocks"
+                                                              : "output",
+                                                 on[i], off[i]);
+          ASSERT_TRUE(verdict.ok) << name << " " << name_of(pdl) << " t " << chain.t << ", set " << i / 3 << ": "
+                                  << verdict.detail;
         }
       }
     }
+  }
+  void expect_same_as_off(const Chain& chain) {
+    for (const std::string& kernel : cuda_kernels()) expect_same_as_off(chain, call(kernel), kernel);
   }
 };
 
@@ -349,6 +378,20 @@ TEST_F(CudaChain, OfItself) {
     for (const int64_t t : {1, 5, 64, 133}) expect_same_as_off({.sets = sets, .t = t, .neighbour = false});
   }
   expect_same_as_off({.sets = 2, .t = 700, .d = 1024, .neighbour = false});
+}
+
+// 36a, 29: the same for every form and way to begin of cuda_sm90_direct, alone and around a neighbour
+TEST_F(CudaChain, EveryForm) {
+  if (!hopper_) GTEST_SKIP() << "cuda_sm90_direct needs sm_90";
+  for (const direct::Plan& plan : kPlans) {
+    bool built = true;  // the chain's calls have 0 to 8 blocks
+    for (int n = 0; n <= 8; ++n) built = built && direct::fits(plan, n, 7168);
+    if (!built) continue;
+    expect_same_as_off({.sets = 2, .t = 9, .neighbour = false}, call(plan), name_of(plan), 1);
+    for (const bool early : {false, true}) {
+      expect_same_as_off({.sets = 1, .t = 9, .how = {false, early, 20}}, call(plan), name_of(plan), 1);
+    }
+  }
 }
 
 // 29: a producer that writes the next delta late, and lets attn_res start before or after it has

@@ -60,7 +60,7 @@ TEST(AttnResDispatch, OlderAndForeignShapesGoPortable) {
 
 TEST(AttnResDispatch, EveryPlanFits) {
   using namespace attn_res_cuda_sm90_direct;  // NOLINT(google-build-using-namespace)
-  for (int64_t d = kWarpColumns; d <= kMostColumns; d += kWarpColumns) {
+  for (int64_t d = kLeafColumns; d <= kMostColumns; d += kLeafColumns) {
     for (int n = 0; n <= kMostSources; ++n) {
       for (const int64_t t : {1, 47, 48, 96, 132, 133, 256, 1024, 8192, 65537}) {
         for (const Pdl pdl : {Pdl::off, Pdl::wait, Pdl::late}) {
@@ -69,9 +69,11 @@ TEST(AttnResDispatch, EveryPlanFits) {
           problem.n = n;
           problem.d = d;
           const Plan plan = choose_plan(problem, pdl);
-          const int64_t columns = int64_t{blocks_per_token(plan, d)} * threads_per_block(plan, d) * kChunkColumns;
-          EXPECT_GE(columns, d);
-          EXPECT_LE(blocks_per_token(plan, d), kMostGroups);
+          EXPECT_TRUE(fits(plan, n, d)) << "n " << n << " d " << d << " t " << t;
+          const int64_t lanes = int64_t{blocks_per_token(plan, d)} * threads_per_block(plan, d);
+          EXPECT_GE(lanes * pieces(plan.form) * kPieceColumns, d);
+          EXPECT_LE(blocks_per_token(plan, d), kMostBlocks);
+          EXPECT_TRUE(plan.form == Form::one || blocks_per_token(plan, d) >= 2) << "a cluster of one block";
           EXPECT_LE(threads_per_block(plan, d), 32 * most_warps(plan.form));
         }
       }
