@@ -67,6 +67,15 @@ std::vector<SetEntry> h200_attn() {
   return entries;
 }
 
+/// Where fewer sizes are enough: the portable kernel's share of a copy, the second native form beside the first.
+std::vector<SetEntry> h200_attn_kernels() {
+  std::vector<SetEntry> entries;
+  for (const int n : {8, 4, 1, 0}) {
+    for (const int t : {1, 64, 1024, 8192}) entries.push_back({attn_res(t, n), {Mode::graph}});
+  }
+  return entries;
+}
+
 std::vector<SetEntry> h200_kda(const std::vector<std::pair<int, std::vector<int>>>& batches) {
   std::vector<SetEntry> entries;
   for (const auto& [h, rows] : batches) {
@@ -87,6 +96,7 @@ const std::vector<NamedSet>& named_sets() {
       {"cpu-sweep", "attn_res and kda_decode over their sizes, for the plots", DeviceKind::cpu, Kernels::only_chosen,
        cpu_sweep()},
       {"h200-attn", "attn_res: every goal cell of one H200", DeviceKind::cuda, Kernels::chosen, h200_attn()},
+      {"h200-attn-kernels", "attn_res: every kernel of one H200", DeviceKind::cuda, Kernels::all, h200_attn_kernels()},
       {"h200-kda", "kda_decode: every goal cell of one H200 (12 and 96 heads)", DeviceKind::cuda, Kernels::chosen,
        h200_kda({{12, {1, 4, 8, 16, 32, 64, 128, 256, 1024}}, {96, {64, 128, 256}}})},
       {"h200-kda-heads", "kda_decode: the other tensor-parallel head counts", DeviceKind::cuda, Kernels::chosen,

@@ -6,21 +6,25 @@
 // Plan: one block per token (more tokens than the grid can hold: in turns). A thread owns the same columns in every
 // phase: p, statistics of all sources in groups of four rows, softmax, mixture, norm.
 //
-// Data path: staged where rows are aligned to 16 bytes and all of them fit shared memory: every row is copied there at
-// once by asynchronous copies, which keeps a whole token in flight, and both passes read shared memory; the mixture
-// then takes the place of rows 0 and 1. Otherwise the second pass finds the rows in L2, and a third repeats the mixture
-// instead of keeping it. Columns belong to one thread, so no barrier stands between a row and its readers; the barriers
-// publish the sums of the warps, and at the end of a token free them.
+// Data path, the first that fits. Held (up to 8 blocks, 7168 columns in leaves of 256, aligned to 16 bytes): rows stay
+// in registers, which is form one of cuda_sm90_direct without its dependent launch. Staged (aligned, all rows fit
+// shared memory): every row is copied there at once by asynchronous copies, and both passes read shared memory; the
+// mixture then takes the place of rows 0 and 1. Otherwise the second pass finds the rows in L2, and a third repeats the
+// mixture instead of keeping it. Columns belong to one thread, so no barrier stands between a row and its readers; the
+// barriers publish the sums of the warps, and at the end of a token free them.
 //
 // Dependent launch: never. The attribute needs an instruction of sm_90; without it a launch waits for all before it.
 //
 // Bytes: 2*D*(nb + 1 + 2*delta + write + 1) per token from memory (cost.cpp).
 //
-// Rounding: fp32, one rounding at p and one at the output. Order of a sum: columns of a thread, lanes by
-// reduce-scatter, warps one after the other; it depends on D and on the alignment of the rows, on nothing else.
+// Rounding: fp32, one rounding at p and one at the output. Order of a sum: held as in cuda_sm90_direct_sums.hpp, else
+// columns of a thread, lanes by reduce-scatter, warps one after the other. It depends on D, the number of blocks and
+// the alignment of the rows, not on the tokens.
 //
-// Roofline: it aims at 75 % of a device copy from 1024 tokens on; cuda_sm90_direct is the fast one.
+// Roofline: held rows aim at 75 % of a device copy from 1024 tokens on; staged rows reached 41 % of one on an H200,
+// because a block with all rows in shared memory is alone on its SM and loads nothing while it computes.
 #include "attn_res/cuda/cuda_sm80_rows.hpp"
+#include "attn_res/cuda/cuda_sm90_direct_token.hpp"
 #include "attn_res/cuda/rows.hpp"
 #include "device/facts.hpp"
 #include "gpu/launch.hpp"
@@ -276,6 +280,32 @@ __global__ void __launch_bounds__(kMostThreads, 1) attn_res_cuda_sm80_rows(const
   }
 }
 
+namespace direct = attn_res_cuda_sm90_direct;
+constexpr direct::Form kOne = direct::Form::one;
+
+/// Registers for three blocks of 14 warps an SM without a bank, two with up to two blocks, else one.
+template <int kN, bool kNorm>
+__global__ void __launch_bounds__(gpu::kWarpLanes* direct::kWarps<kOne>, kN == 0   ? 3
+                                                                         : kN <= 2 ? 2
+                                                                                   : 1)
+    attn_res_cuda_sm80_rows_held(const Rows p) {
+  __shared__ direct::Exchange<kOne, direct::kValuesOf<kN>> exchange;
+  direct::one_token<kN, kNorm, direct::kOrdinary, kOne, gpu::Load::plain>(p, {}, exchange);
+}
+
+using Held = void (*)(Rows);
+template <int... kN>
+Status run_held(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch,
+                std::integer_sequence<int, kN...>) {
+  static constexpr Held kWorks[2][sizeof...(kN)] = {{attn_res_cuda_sm80_rows_held<kN, false>...},
+                                                    {attn_res_cuda_sm80_rows_held<kN, true>...}};
+  gpu::LaunchShape shape;
+  shape.grid = problem.t;
+  shape.block = direct::threads_per_block({kOne}, problem.d);
+  return gpu::launch({"attn_res", "cuda_sm80_rows"}, kWorks[problem.norm ? 1 : 0][problem.n], shape, args.prefix.device,
+                     launch, attn_res_cuda::make_rows(problem, args));
+}
+
 template <int kWidth, bool kStaged>
 Status run(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch, int64_t bytes) {
   constexpr gpu::KernelName kName = {"attn_res", "cuda_sm80_rows"};
@@ -296,6 +326,7 @@ Status run(const AttnResProblem& problem, const AttnResArgs& args, const Launch&
 }  // namespace
 
 Status launch(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch) {
+  if (holds_rows(problem)) return run_held(problem, args, launch, std::make_integer_sequence<int, 9>{});
   const int columns = columns_at_once(problem);
   const int64_t sums = sum_bytes(problem.n + 1, threads(problem.d, columns));
   if (columns == 2) return run<2, false>(problem, args, launch, sums);

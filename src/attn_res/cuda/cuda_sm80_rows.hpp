@@ -25,6 +25,12 @@ constexpr int64_t sum_bytes(int64_t sources, int block) {
 /// Shared memory of the rows of a token, kept for the second pass.
 constexpr int64_t row_bytes(int64_t sources, int64_t d) { return sources * d * 2; }
 
+/// Rows are held in registers, as in form one of cuda_sm90_direct, where they fit there: up to 8 blocks and 7168
+/// columns in whole leaves of 256.
+constexpr bool holds_rows(const AttnResProblem& problem) {
+  return problem.align >= 16 && problem.n <= 8 && problem.d % 256 == 0 && problem.d <= 7168 && problem.t <= INT32_MAX;
+}
+
 /// 48 KiB is what a block gets without asking; more blocks than that leaves room for are refused.
 constexpr int64_t kMostSumBytes = 48 * 1024;
 
