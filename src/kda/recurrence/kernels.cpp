@@ -2,9 +2,11 @@
 // stays listed.
 #include <array>
 
+#include "gpu/built.hpp"
 #include "kda/recurrence/cpu/cpu_plain_rows.hpp"
 #include "kda/recurrence/cpu/cpu_reference.hpp"
 #include "kda/recurrence/cpu/cpu_simd_heads.hpp"
+#include "kda/recurrence/cuda/cuda_sm80_rows.hpp"
 #include "kda/recurrence/list.hpp"
 
 namespace silt {
@@ -26,6 +28,9 @@ constexpr KdaRecurrenceLaunch kNeonHeads = simd_heads::launch_neon;
 #endif
 
 constexpr std::array kKernels = {
+    KdaRecurrenceKernel{"cuda_sm80_rows", DeviceKind::cuda, KernelClass::portable,
+                        kda_recurrence_cuda_sm80_rows::accepts, SILT_CUDA_LAUNCH(kda_recurrence_cuda_sm80_rows::launch),
+                        kCudaNotBuilt},
     KdaRecurrenceKernel{"cpu_avx512bf16_heads", DeviceKind::cpu, KernelClass::native,
                         simd_heads::accepts<kCpuAvx512Bf16>, kAvx512Bf16Heads, "needs an x86-64 build"},
     KdaRecurrenceKernel{"cpu_avx512_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuAvx512>,

@@ -97,8 +97,7 @@ SILT_DEVICE float4 conv_and_silu(const Params& p, int part, int head, int column
   y = multiply_add(c.w3, widen(c.x), y);
   const float4 z = make_float4(y.x * gpu::fast_sigmoid(y.x), y.y * gpu::fast_sigmoid(y.y), y.z * gpu::fast_sigmoid(y.z),
                                y.w * gpu::fast_sigmoid(y.w));
-  // An infinite q or k becomes NaN: a reciprocal root of 0 then means that finite squares overflowed, nothing else.
-  return part == kValuePart ? z : multiply_add(z, make_float4(0, 0, 0, 0), z);
+  return part == kValuePart ? z : infinite_to_nan(z);
 }
 
 /// History [h1, h2, x]: raw inputs, bit exact. The caller makes sure that every reader is done.

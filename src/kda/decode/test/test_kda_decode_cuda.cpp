@@ -1,14 +1,11 @@
 // kda_decode on an NVIDIA GPU: schedules, dependent launches, graphs, large sizes. The comments name the row of
 // docs/cases.md. Every case of the operator runs on these kernels in test_kda_decode.cpp as well.
-#include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "kda/decode/cases.hpp"
 #include "kda/decode/cuda/cuda_sm90_heads.hpp"
-#include "proof/kernels_here.hpp"
+#include "kda/shared/test/cuda_test.hpp"
 
 namespace silt {
 namespace {
@@ -16,8 +13,8 @@ namespace {
 using kda_decode_cuda_sm90_heads::kSchedules;
 using kda_decode_cuda_sm90_heads::launch_schedule;
 using kda_decode_cuda_sm90_heads::Schedule;
+using namespace cuda_test;
 
-constexpr Device kGpu{DeviceKind::cuda, 0};
 constexpr std::string_view kNative = "cuda_sm90_heads";
 
 KdaDecodeProblem problem_of(const std::string& text) {
@@ -29,51 +26,12 @@ KdaDecodeProblem problem_of(const std::string& text) {
   return problem;
 }
 
-void expect_ok(cudaError_t code) { ASSERT_EQ(code, cudaSuccess) << cudaGetErrorString(code); }
-
-class Stream {
- public:
-  Stream() { expect_ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { cudaStreamDestroy(stream_); }
-  [[nodiscard]] cudaStream_t get() const { return stream_; }
-  void wait() const { expect_ok(cudaStreamSynchronize(stream_)); }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
-/// What `body` launches on the stream, captured once.
-class Graph {
- public:
-  template <class Body>
-  Graph(const Stream& stream, const Body& body) : stream_(stream) {
-    cudaGraph_t graph = nullptr;
-    expect_ok(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
-    body();
-    expect_ok(cudaStreamEndCapture(stream.get(), &graph));
-    expect_ok(cudaGraphInstantiate(&graph_, graph, 0));
-    expect_ok(cudaGraphDestroy(graph));
-  }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  ~Graph() { cudaGraphExecDestroy(graph_); }
-  void replay() const { expect_ok(cudaGraphLaunch(graph_, stream_.get())); }
-
- private:
-  const Stream& stream_;
-  cudaGraphExec_t graph_ = nullptr;
-};
-
-/// Everything a call writes.
-std::vector<std::byte> written(const KdaDecodeCase& c) {
-  std::vector<std::byte> all;
-  for (const CaseTensor* tensor : {&c.state, &c.conv_state, &c.output}) {
-    all.insert(all.end(), tensor->bytes().begin(), tensor->bytes().end());
-  }
-  return all;
-}
+const Members<KdaDecodeCase> kRead = {
+    &KdaDecodeCase::x,           &KdaDecodeCase::conv_weight, &KdaDecodeCase::conv_bias, &KdaDecodeCase::raw_gate,
+    &KdaDecodeCase::raw_beta,    &KdaDecodeCase::A_log,       &KdaDecodeCase::dt_bias,   &KdaDecodeCase::state_indices,
+    &KdaDecodeCase::output_gate, &KdaDecodeCase::norm_weight};
+const Members<KdaDecodeCase> kWritten = {&KdaDecodeCase::state, &KdaDecodeCase::conv_state, &KdaDecodeCase::output};
+std::vector<std::byte> written(const KdaDecodeCase& c) { return bytes_of(c, kWritten); }
 
 Status launch_on(const KdaDecodeCase& c, const Schedule& schedule, const Launch& launch) {
   KdaDecodeProblem problem;
@@ -199,34 +157,12 @@ TEST_P(Schedules, ChainsOverThreeSetsAreTheSameWithAndWithoutPdl) {
 INSTANTIATE_TEST_SUITE_P(KdaDecode, Schedules, testing::ValuesIn(schedules_here()), schedule_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Schedules);
 
-/// The CUDA kernels that this device runs.
-std::vector<KernelHere> cuda_kernels_here() {
-  std::vector<KernelHere> all;
-  for (const KernelHere& here : kernels_here("kda_decode")) {
-    if (here.device.kind != DeviceKind::cuda) continue;
-    if (here.kernel == kNative && schedules_here().empty()) continue;
-    all.push_back(here);
-  }
-  return all;
-}
-
 class CudaKernels : public testing::TestWithParam<KernelHere> {
  protected:
   [[nodiscard]] Launch launch(const Stream& stream, Pdl pdl = Pdl::wait) const {
     return {.stream = stream.get(), .pdl = pdl, .policy = Policy::require(GetParam().kernel)};
   }
 };
-
-/// Elements of `from` (host, contiguous) over those of `to` on the device.
-void overwrite(const CaseTensor& to, CaseTensor& from) {
-  if (!to.present()) return;
-  const size_t bytes = static_cast<size_t>(from.elements()) * size_of(from.dtype());
-  expect_ok(cudaMemcpy(to.view().data, from.host_view().data, bytes, cudaMemcpyHostToDevice));
-}
-void fetch(const CaseTensor& from, CaseTensor& to) {
-  const size_t bytes = static_cast<size_t>(to.elements()) * size_of(to.dtype());
-  expect_ok(cudaMemcpy(to.host_view().data, from.view().data, bytes, cudaMemcpyDeviceToHost));
-}
 
 // 7: a captured graph follows what it finds: other slots, other inputs, more and fewer padding rows
 TEST_P(CudaKernels, AGraphFollowsItsMemory) {
@@ -238,57 +174,19 @@ TEST_P(CudaKernels, AGraphFollowsItsMemory) {
     const Graph graph(stream, [&] { ASSERT_TRUE(kda_decode(captured.args(), launch(stream)).ok()); });
     for (const int padded : {0, 1}) {
       KdaDecodeCase next(problem_of(fmt::format("{} padded={}", line, padded)), 51 + static_cast<uint64_t>(padded));
-      ASSERT_TRUE(next.upload(kGpu).ok());  // keeps what verify compares with
-      overwrite(captured.x, next.x);
-      overwrite(captured.conv_weight, next.conv_weight);
-      overwrite(captured.conv_state, next.conv_state);
-      overwrite(captured.raw_gate, next.raw_gate);
-      overwrite(captured.raw_beta, next.raw_beta);
-      overwrite(captured.A_log, next.A_log);
-      overwrite(captured.dt_bias, next.dt_bias);
-      overwrite(captured.state_indices, next.state_indices);
-      overwrite(captured.state, next.state);
-      overwrite(captured.output_gate, next.output_gate);
-      overwrite(captured.norm_weight, next.norm_weight);
-      overwrite(captured.output, next.output);
-      graph.replay();
-      stream.wait();
-      fetch(captured.state, next.state);
-      fetch(captured.conv_state, next.conv_state);
-      fetch(captured.output, next.output);
-      const Verdict verdict = next.verify();
-      EXPECT_TRUE(verdict.ok) << next.problem.line() << ": " << verdict.detail;
+      expect_replay_is_right(graph, stream, captured, next, kRead, kWritten);
     }
   }
 }
 
 // 26: a hundred runs while another stream keeps the memory busy
 TEST_P(CudaKernels, AHundredRunsOnABusyGpuAreTheSame) {
-  constexpr size_t kBusyBytes = size_t{256} << 20;
-  DeviceBuffer from;
-  DeviceBuffer to;
-  ASSERT_TRUE(DeviceBuffer::make(kGpu, kBusyBytes, &from).ok());
-  ASSERT_TRUE(DeviceBuffer::make(kGpu, kBusyBytes, &to).ok());
-  const Stream busy;
-  const Stream stream;
   for (const char* sizes : {"b=1 h=12", "b=25 h=12", "b=5 h=32 layout=ds state=bf16"}) {
     const KdaDecodeCase fresh(problem_of(std::string("kda_decode ") + sizes), 60);
-    std::vector<std::byte> first;
-    for (int run = 0; run < 100; ++run) {
-      KdaDecodeCase c = fresh;
-      ASSERT_TRUE(c.upload(kGpu).ok());
-      for (int i = 0; i < 8; ++i) {
-        expect_ok(cudaMemcpyAsync(to.data(), from.data(), kBusyBytes, cudaMemcpyDeviceToDevice, busy.get()));
-      }
-      ASSERT_TRUE(kda_decode(c.args(), launch(stream)).ok());
-      stream.wait();
-      ASSERT_TRUE(c.download().ok());
-      if (run == 0) first = written(c);
-      const Verdict same = expect_bitwise("written", written(c), first);
-      ASSERT_TRUE(same.ok) << sizes << " run " << run << ": " << same.detail;
-    }
+    expect_a_hundred_equal_runs(fresh, kWritten, [&](const KdaDecodeCase& c, const Stream& stream) {
+      return kda_decode(c.args(), launch(stream));
+    });
   }
-  busy.wait();
 }
 
 // 27: among 288 items (one schedule) and alone (another)
@@ -321,8 +219,7 @@ TEST_P(CudaKernels, ARowDependsOnItselfOnly) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(KdaDecode, CudaKernels, testing::ValuesIn(cuda_kernels_here()),
-                         [](const auto& param) { return param.param.kernel; });
+INSTANTIATE_TEST_SUITE_P(KdaDecode, CudaKernels, testing::ValuesIn(cuda_kernels_here("kda_decode")), kernel_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaKernels);
 
 }  // namespace

@@ -1,6 +1,5 @@
 // kda_decode on an NVIDIA GPU at sizes that host memory need not hold: a small case supplies every value, copies on the
 // device make the large one, and the small one's results are what the large one must reproduce bit for bit.
-#include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,13 +7,13 @@
 #include <cstring>
 
 #include "kda/decode/cases.hpp"
-#include "kda/decode/cuda/cuda_sm90_heads.hpp"
-#include "proof/kernels_here.hpp"
+#include "kda/shared/test/cuda_test.hpp"
 
 namespace silt {
 namespace {
 
-constexpr Device kGpu{DeviceKind::cuda, 0};
+using namespace cuda_test;
+
 constexpr int64_t kHeads = 96;
 
 KdaDecodeProblem problem_of(const std::string& text) {
@@ -25,57 +24,6 @@ KdaDecodeProblem problem_of(const std::string& text) {
   EXPECT_TRUE(status.ok()) << status.message();
   return problem;
 }
-
-void expect_ok(cudaError_t code) { ASSERT_EQ(code, cudaSuccess) << cudaGetErrorString(code); }
-
-std::vector<KernelHere> cuda_kernels_here() {
-  std::vector<KernelHere> all;
-  for (const KernelHere& here : kernels_here("kda_decode")) {
-    DeviceFacts facts;
-    if (here.device.kind != DeviceKind::cuda || !device_facts(here.device, &facts).ok()) continue;
-    const bool native = here.kernel == "cuda_sm90_heads";
-    const KdaDecodeProblem any = problem_of("kda_decode b=1 h=1");
-    if (!native || kda_decode_cuda_sm90_heads::accepts(any, facts).accepted()) all.push_back(here);
-  }
-  return all;
-}
-
-/// A pool of `slots` slots with any stride on the device, filled with 0xff bytes.
-class Pool {
- public:
-  Pool(int64_t slots, int64_t stride, int64_t payload, size_t element)
-      : stride_(static_cast<size_t>(stride) * element), payload_(static_cast<size_t>(payload) * element) {
-    EXPECT_TRUE(DeviceBuffer::make(kGpu, static_cast<size_t>(slots) * stride_, &buffer_).ok());
-    expect_ok(cudaMemset(buffer_.data(), 0xff, buffer_.bytes()));
-  }
-  [[nodiscard]] std::byte* slot(int64_t index) const { return buffer_.data() + static_cast<size_t>(index) * stride_; }
-  void put(int64_t index, const void* device_source) const {
-    expect_ok(cudaMemcpyAsync(slot(index), device_source, payload_, cudaMemcpyDeviceToDevice, nullptr));
-  }
-  /// The slot's payload equals `want`, and what follows up to the next slot is untouched.
-  void expect_slot(int64_t index, const std::byte* want, std::string_view what) {
-    page_.resize(stride_);
-    expect_ok(cudaMemcpy(page_.data(), slot(index), stride_, cudaMemcpyDeviceToHost));
-    ASSERT_EQ(std::memcmp(page_.data(), want, payload_), 0) << what << " of slot " << index;
-    expect_filled(page_.data() + payload_, page_.data() + stride_, what, index);
-  }
-  void expect_untouched(int64_t index, std::string_view what) {
-    page_.resize(stride_);
-    expect_ok(cudaMemcpy(page_.data(), slot(index), stride_, cudaMemcpyDeviceToHost));
-    expect_filled(page_.data(), page_.data() + stride_, what, index);
-  }
-
- private:
-  static void expect_filled(const std::byte* begin, const std::byte* end, std::string_view what, int64_t index) {
-    const bool filled = std::all_of(begin, end, [](std::byte b) { return b == std::byte{0xff}; });
-    ASSERT_TRUE(filled) << what << ": slot " << index << " was written outside its payload";
-  }
-
-  size_t stride_;
-  size_t payload_;
-  DeviceBuffer buffer_;
-  std::vector<std::byte> page_;
-};
 
 /// A tensor of `rows` rows on the device, row r being row r % n of a contiguous tensor of n rows.
 class Repeated {
@@ -120,10 +68,6 @@ struct Small {
   }
   [[nodiscard]] int64_t rows() const { return before.problem.b; }
   [[nodiscard]] int64_t slot_of(int64_t row) const { return before.state_indices.get_int(row % rows()); }
-  static const std::byte* device_slot(const CaseTensor& pool, int64_t slot) {
-    const TensorView view = pool.view();
-    return static_cast<const std::byte*>(view.data) + static_cast<size_t>(slot * view.stride[0]) * size_of(view.dtype);
-  }
   static const std::byte* host_slot(CaseTensor& pool, int64_t slot) {
     const TensorView view = pool.host_view();
     return static_cast<const std::byte*>(view.data) + static_cast<size_t>(slot * view.stride[0]) * size_of(view.dtype);
@@ -145,8 +89,8 @@ TEST_P(Large, AThousandRowsOfNinetySixHeads) {
   std::vector<int32_t> slots(kRows);
   for (int64_t row = 0; row < kRows; ++row) {
     slots[static_cast<size_t>(row)] = static_cast<int32_t>(1 + row * 629 % kRows);
-    state.put(slots[static_cast<size_t>(row)], Small::device_slot(small.before.state, small.slot_of(row)));
-    history.put(slots[static_cast<size_t>(row)], Small::device_slot(small.before.conv_state, small.slot_of(row)));
+    state.put(slots[static_cast<size_t>(row)], device_slot(small.before.state, small.slot_of(row)));
+    history.put(slots[static_cast<size_t>(row)], device_slot(small.before.conv_state, small.slot_of(row)));
   }
   const Repeated x(small.before.x, kRows);
   const Repeated raw_gate(small.before.raw_gate, kRows);
@@ -196,8 +140,8 @@ TEST_P(Large, SlotsBeyondTwoToTheThirtyOne) {
   static_assert(int64_t{1366} * kHeads * 128 * 128 > int64_t{1} << 31);
   static_assert(int64_t{1366} * kHistoryStride > int64_t{1} << 31);
   for (int64_t row = 0; row < 3; ++row) {
-    state.put(slots[row], Small::device_slot(small.before.state, small.slot_of(row)));
-    history.put(slots[row], Small::device_slot(small.before.conv_state, small.slot_of(row)));
+    state.put(slots[row], device_slot(small.before.state, small.slot_of(row)));
+    history.put(slots[row], device_slot(small.before.conv_state, small.slot_of(row)));
   }
   DeviceBuffer indices;
   ASSERT_TRUE(DeviceBuffer::make(kGpu, sizeof slots, &indices).ok());
@@ -224,8 +168,7 @@ TEST_P(Large, SlotsBeyondTwoToTheThirtyOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(KdaDecode, Large, testing::ValuesIn(cuda_kernels_here()),
-                         [](const auto& param) { return param.param.kernel; });
+INSTANTIATE_TEST_SUITE_P(KdaDecode, Large, testing::ValuesIn(cuda_kernels_here("kda_decode")), kernel_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Large);
 
 }  // namespace

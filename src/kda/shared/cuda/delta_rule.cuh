@@ -44,6 +44,9 @@ SILT_DEVICE float4 multiply_add(float4 a, float4 b, float4 c) {
   return make_float4(fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y), fmaf(a.z, b.z, c.z), fmaf(a.w, b.w, c.w));
 }
 
+/// Of q and k: a reciprocal root of 0 then means that finite squares overflowed, nothing else.
+SILT_DEVICE float4 infinite_to_nan(float4 z) { return multiply_add(z, make_float4(0, 0, 0, 0), z); }
+
 /// log1p of the full library: far below zero softplus is tiny, and a = exp(A_log) of several hundred multiplies its
 /// error.
 SILT_DEVICE float softplus(float x) { return x > 20.0F ? x : log1pf(expf(x)); }
