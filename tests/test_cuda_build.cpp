@@ -219,14 +219,17 @@ TEST(MachineCode, KdaDecodeOrder) {
       {"<float,0>", 4, true, 12 + 8 + 5},
       {"<float,1>", 8, true, 12 + 13 + 5},
       {"<float,2>", 8, true, 12 + 13 + 5},
-      {"<float,3>", 16, false, 12 + 2 * 13 + 5},
-      {"<float,6>", 2, true, 12 + 2 * 13 + 10},
-      {"<float,7>", 2, false, 12 + 4 * 13 + 10},
+      {"<float,3>", 8, true, 12 + 13 + 5},
+      {"<float,4>", 16, false, 12 + 2 * 13 + 5},
+      {"<float,5>", 16, false, 12 + 2 * 13 + 5},
+      {"<float,6>", 16, false, 12 + 2 * 13 + 5},
+      {"<float,10>", 2, false, 12 + 4 * 13 + 10},
       {"<unsignedshort,1>", 4, true, 12 + 13 + 5},
-      {"<unsignedshort,3>", 8, false, 12 + 2 * 13 + 5},
-      {"<unsignedshort,4>", 16, false, 12 + 4 * 13 + 5},
-      {"<unsignedshort,5>", 16, false, 12 + 4 * 13 + 5},
-      {"<unsignedshort,8>", 2, false, 12 + 4 * 13 + 10},
+      {"<unsignedshort,4>", 8, false, 12 + 2 * 13 + 5},
+      {"<unsignedshort,7>", 16, false, 12 + 4 * 13 + 5},
+      {"<unsignedshort,8>", 16, false, 12 + 4 * 13 + 5},
+      {"<unsignedshort,9>", 16, false, 12 + 4 * 13 + 5},
+      {"<unsignedshort,11>", 2, false, 12 + 4 * 13 + 10},
   };
   const fs::path object = fs::path(SILT_OBJECT_DIR) / "kda/decode/cuda/cuda_sm90_heads.cu.o";
   const auto code = disassemble(object, "sm_90a");
@@ -248,8 +251,8 @@ TEST(MachineCode, KdaDecodeOrder) {
     EXPECT_EQ(count(lines.begin(), wait, "LDG.E.64"), 3) << name;
     EXPECT_EQ(count(lines.begin(), wait, "MEMBAR"), 0) << name;
     EXPECT_EQ(count(wait, wait + 8, "PREEXIT"), 1) << name;
-    EXPECT_EQ(count(lines.begin(), wait, "CCTL"), form.cluster ? 1 : 0) << name;
-    EXPECT_LE(count(wait, lines.end(), "CCTL"), form.cluster ? 1 : 0) << name << ": that of the padding rows";
+    EXPECT_EQ(count(lines.begin(), wait, "CCTL.IVALL"), form.cluster ? 1 : 0) << name;
+    EXPECT_LE(count(wait, lines.end(), "CCTL.IVALL"), form.cluster ? 1 : 0) << name << ": that of the padding rows";
     EXPECT_EQ(count(lines.begin(), lines.end(), "SHFL"), form.shuffles) << name;
     EXPECT_EQ(count(lines.begin(), lines.end(), "STL") + count(lines.begin(), lines.end(), "LDL"), 0) << name;
   }

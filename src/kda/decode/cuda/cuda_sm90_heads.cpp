@@ -15,27 +15,52 @@ struct Limit {
   std::string_view schedule;
 };
 
-// Measured on 132 SMs; the fractions are what the limits mean there. A schedule is the best one from where the one
-// before it stops fitting into a wave (capacity = SMs * blocks per SM / cluster) or where the latency of its smaller
-// share of the state no longer pays for its hops.
-constexpr Limit kLimitsF32[] = {
-    {1, 7, "c4_256"},          // 18 of 132
-    {7, 11, "c2_256"},         // 84
-    {9, 11, "c1_256"},         // 108: one block on most SMs and no hop
+// Measured on 132 SMs (docs/results/h200/tune_kda_decode.csv); the fractions are what the limits mean there. A schedule
+// is the best one from where the one before it stops fitting into a wave (capacity = SMs * blocks per SM / cluster) or
+// where the latency of its smaller share of the state no longer pays for its hops. Dependent launches overlap, so that
+// what fits beside its predecessor wins there and may lose without.
+constexpr Limit kDependentF32[] = {
+    {3, 11, "c4_256"},         // 36 of 132
+    {3, 5, "c2_256"},          // 79
+    {1, 1, "c1_256"},          // 132: one block per SM and no hop
     {6, 5, "c4_128"},          // 158
     {3, 2, "c2_256"},          // 198: its capacity
+    {5, 3, "bulk_128_evict"},  // 220
     {2, 1, "c1_256"},          // 264: its capacity
-    {3, 1, "bulk_c2_128"},     // 396: its capacity
+    {5, 2, "c4_128"},          // 330: twice its capacity
     {9, 1, "bulk_128_evict"},  // 1188: above, the hint costs more DRAM efficiency than it saves
 };
-constexpr Limit kLimitsBf16[] = {
+constexpr Limit kAloneF32[] = {
+    {2, 3, "c4_256"},          // 88 of 132
+    {3, 2, "c2_256"},          // 198
+    {2, 1, "c1_256"},          // 264
+    {3, 1, "bulk_128_evict"},  // 396: its capacity
+    {5, 1, "c1_256"},          // 660
+    {9, 1, "bulk_128_evict"},  // 1188
+};
+constexpr Limit kDependentBf16[] = {
     {1, 2, "c2_256"},           // 66 of 132
-    {1, 1, "c1_256"},           // 132
+    {2, 1, "c1_256"},           // 264: its capacity
     {3, 1, "c1_128"},           // 396: its capacity
+    {4, 1, "bulk_128_evict"},   // 528: four blocks on every SM
+    {9, 2, "c1_128"},           // 594
     {13, 1, "bulk_128_evict"},  // 1716
 };
-constexpr std::string_view kLargestF32 = "bulk_128";
+constexpr Limit kAloneBf16[] = {
+    {1, 2, "c2_256"},           // 66 of 132
+    {1, 1, "c1_256"},           // 132
+    {3, 2, "c2_256"},           // 198
+    {2, 1, "c1_256"},           // 264
+    {3, 1, "c1_128"},           // 396
+    {13, 1, "bulk_128_evict"},  // 1716
+};
+constexpr std::string_view kLargestF32 = "c1_256_keep";
 constexpr std::string_view kLargestBf16 = "c1_128_keep";
+
+std::span<const Limit> limits_of(DType state, bool dependent) {
+  if (state == DType::f32) return dependent ? std::span<const Limit>(kDependentF32) : kAloneF32;
+  return dependent ? std::span<const Limit>(kDependentBf16) : kAloneBf16;
+}
 
 const Schedule& find(std::string_view name, DType state) {
   for (const Schedule& schedule : kSchedules) {
@@ -46,9 +71,8 @@ const Schedule& find(std::string_view name, DType state) {
 
 }  // namespace
 
-const Schedule& choose_schedule(int64_t items, DType state, int64_t processors) {
-  const std::span<const Limit> limits = state == DType::f32 ? std::span<const Limit>(kLimitsF32) : kLimitsBf16;
-  for (const Limit& limit : limits) {
+const Schedule& choose_schedule(int64_t items, DType state, int64_t processors, bool dependent) {
+  for (const Limit& limit : limits_of(state, dependent)) {
     if (items * limit.processors <= limit.items * processors) return find(limit.schedule, state);
   }
   return find(state == DType::f32 ? kLargestF32 : kLargestBf16, state);
@@ -69,7 +93,7 @@ Reason accepts(const KdaDecodeProblem& problem, const DeviceFacts& facts) {
 }
 
 std::string plan(const KdaDecodeProblem& problem, const DeviceFacts& facts) {
-  const Schedule& s = choose_schedule(problem.b * problem.h, problem.state, facts.processors);
+  const Schedule& s = choose_schedule(problem.b * problem.h, problem.state, facts.processors, true);
   return fmt::format("{}: {} of {} threads per (row, head), state in {}{}", s.name,
                      s.form().cluster == 1 ? "a block" : fmt::format("a cluster of {} blocks", s.form().cluster),
                      s.form().threads, s.form().bulk ? "shared memory" : "registers", s.evict ? ", evict-first" : "");

@@ -52,10 +52,13 @@ struct Sizes {
   static constexpr int kRowsPerHalf = kRowsPerWarp / 2;
   static constexpr int kPasses = kRowsPerHalf / kForm.rows_per_pass;
   static constexpr int kWarpElements = kRowsPerWarp * kHeadDim;
+  static constexpr int kWarpStep = kForm.swept ? 2 : kRowsPerWarp;       // rows from warp to warp
+  static constexpr int kHalfStep = kForm.swept ? 2 * kWarps : 2;         // rows from one row of a half-warp to its next
   static constexpr int kGroupThreads = kChannelThreads / kForm.cluster;  // four channels each of a block's slice
   static constexpr int kPartThreads = kGroupThreads / 4;
   static constexpr int kFirstOutputThread = kForm.threads > kChannelThreads ? kChannelThreads : 0;
   static_assert(kPasses * kForm.rows_per_pass * 2 * kWarps == kRows);
+  static_assert(!(kForm.bulk && kForm.swept));
   static_assert(kForm.threads >= kChannelThreads && kFirstOutputThread + kRows <= kForm.threads);
 };
 
@@ -117,7 +120,7 @@ struct Place {
     return p.output + row * p.output_stride + (head * kHeadDim + rank * Z::kRows + output_row);
   }
   /// Row of the block that is number `i` of this half-warp.
-  SILT_DEVICE int row_of(int i) const { return warp * Z::kRowsPerWarp + 2 * i + half; }
+  SILT_DEVICE int row_of(int i) const { return warp * Z::kWarpStep + i * Z::kHalfStep + half; }
 };
 
 template <class State, Form kForm>
@@ -148,7 +151,7 @@ SILT_DEVICE void init_barriers(Shared<State, kForm>& shared) {
 template <class State, Form kForm>
 struct WarpRows {
   using Z = Sizes<State, kForm>;
-  static constexpr int kRowStep = 2 * kHeadDim;  // to the next row of a half-warp
+  static constexpr int kRowStep = Z::kHalfStep * kHeadDim;  // to the next row of a half-warp
   static constexpr int kVectorStep = kLanesPerRow * 16;
   static constexpr gpu::Hint kHint = kForm.evict ? gpu::Hint::evict_first : gpu::Hint::none;
   State* memory;        // bulk: the warp's first row; else this lane's share of the half-warp's first row
@@ -158,7 +161,7 @@ struct WarpRows {
   SILT_DEVICE WarpRows(const Params& p, const Place<State, kForm>& at, int slot, const void* staging) {
     const int share = at.half * kHeadDim + at.lane * kVectorElements<State>;
     memory = static_cast<State*>(p.state) + slot * p.state_slot_stride +
-             (at.head * kStateElements + (at.rank * Z::kRows + at.warp * Z::kRowsPerWarp) * kHeadDim);
+             (at.head * kStateElements + (at.rank * Z::kRows + at.warp * Z::kWarpStep) * kHeadDim);
     if constexpr (kForm.bulk) {
       staged = gpu::shared_address(static_cast<const State*>(staging) + at.warp * Z::kWarpElements + share);
     } else {
@@ -279,6 +282,17 @@ SILT_DEVICE void write_output(const Params& p, const Shared<State, kForm>& share
   if (at.outputs) *at.output(p) = gpu::float_to_bf16(o);
 }
 
+/// Asks in L2 for what is read behind the dependency wait. It reads nothing: the predecessor may still be writing.
+template <class State, Form kForm>
+SILT_DEVICE void prefetch_inputs(const Params& p, const Place<State, kForm>& at) {
+  if (at.works) gpu::prefetch_l2(input_at(p, at.part, at.row, at.head, at.column));
+  if (threadIdx.x == 0) gpu::prefetch_l2(p.raw_beta + at.row * p.beta_stride + at.head);
+  if (p.output_gate != nullptr && at.outputs) {
+    const int channel = at.head * kHeadDim + at.rank * Sizes<State, kForm>::kRows + at.output_row;
+    gpu::prefetch_l2(p.output_gate + at.row * p.output_gate_stride + channel);
+  }
+}
+
 /// A padding row: zeros, nothing else. It still arrives, waits and triggers, because its peers and dependents do.
 template <class State, Form kForm>
 SILT_DEVICE void write_padding(const Params& p, const Place<State, kForm>& at) {
@@ -310,6 +324,7 @@ __global__ void __launch_bounds__(kFormOf<kId>.threads, kFormOf<kId>.min_blocks)
   state.fetch(p, &shared.state_ready[at.warp]);
   const bool has_history = at.works && at.part != kGatePart;
   if (has_history) load_history<true>(history_pieces(p, at.part, at.head, at.column, slot), c);
+  if (p.prefetch) prefetch_inputs<State, kForm>(p, at);
   if constexpr (kForm.cluster > 1) gpu::cluster_wait();
   gpu::dependency_wait();
   gpu::trigger_dependents();

@@ -17,6 +17,7 @@ struct Schedule {
   FormId form_id = FormId::c4_256;
   bool evict = false;          ///< evict-first hint on the state
   int least_shared_bytes = 0;  ///< asked for where fewer blocks per SM are faster than fit
+  bool prefetch = false;       ///< x, gates and beta are asked for in L2 before the dependency wait
 
   [[nodiscard]] constexpr const Form& form() const { return form_of(form_id); }
 };
@@ -29,8 +30,10 @@ inline constexpr std::array kSchedules = {
     Schedule{"c4_256", DType::f32, FormId::c4_256, true, 0},
     Schedule{"c2_256", DType::f32, FormId::c2_256, true, 0},
     Schedule{"c4_128", DType::f32, FormId::c4_128, true, 0},
+    Schedule{"c4_128_six", DType::f32, FormId::c4_128_six, true, 0},
     Schedule{"c1_256", DType::f32, FormId::c1_256, true, 0},
-    Schedule{"bulk_c2_128", DType::f32, FormId::bulk_c2_128, true, 0},
+    Schedule{"c1_256_keep", DType::f32, FormId::c1_256_keep, false, 0},
+    Schedule{"c1_256_swept", DType::f32, FormId::c1_256_swept, false, 0},
     Schedule{"bulk_128_evict", DType::f32, FormId::bulk_128, true, 0},
     Schedule{"bulk_128", DType::f32, FormId::bulk_128, false, kTwoPerSm},
     Schedule{"c2_256", DType::bf16, FormId::c2_256, true, 0},
@@ -38,13 +41,15 @@ inline constexpr std::array kSchedules = {
     Schedule{"c1_128", DType::bf16, FormId::c1_128, true, 0},
     Schedule{"bulk_128_evict", DType::bf16, FormId::bulk_128_half, true, 0},
     Schedule{"c1_128_keep", DType::bf16, FormId::c1_128_keep, false, 0},
+    Schedule{"c1_128_swept", DType::bf16, FormId::c1_128_swept, false, 0},
     Schedule{"bulk_128", DType::bf16, FormId::bulk_128_half, false, kFourPerSm},
 };
 
-/// Pure: a function of B * H, the state type and the SM count.
-const Schedule& choose_schedule(int64_t items, DType state, int64_t processors);
+/// Pure: a function of B * H, the state type, the SM count and whether the launch is a dependent one.
+const Schedule& choose_schedule(int64_t items, DType state, int64_t processors, bool dependent);
 
 Reason accepts(const KdaDecodeProblem& problem, const DeviceFacts& facts);
+/// That of a dependent launch, which is the default.
 std::string plan(const KdaDecodeProblem& problem, const DeviceFacts& facts);
 Status launch(const KdaDecodeProblem& problem, const KdaDecodeArgs& args, const Launch& launch);
 

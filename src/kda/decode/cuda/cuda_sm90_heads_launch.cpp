@@ -12,7 +12,7 @@ namespace silt::kda_decode_cuda_sm90_heads {
 namespace {
 
 constexpr gpu::KernelName kName{"kda_decode", "cuda_sm90_heads"};
-gpu::DeviceSetup setups[kSchedules.size()];
+gpu::DeviceSetup setups[2 * kFormCount];
 
 }  // namespace
 
@@ -33,20 +33,22 @@ Status launch_schedule(const Schedule& schedule, const KdaDecodeProblem& problem
       static_cast<size_t>(std::max<int64_t>(shared_bytes(form, state_bytes), schedule.least_shared_bytes));
   shape.dependent = launch.pdl != Pdl::off;
   if (form.bulk) {
-    const auto index = static_cast<size_t>(&schedule - kSchedules.data());
+    const int index = 2 * static_cast<int>(schedule.form_id) + (schedule.state == DType::bf16 ? 1 : 0);
     SILT_TRY(setups[index].allow_shared(kName, reinterpret_cast<const void*>(kernel), args.x.device.index,
                                         shape.shared_bytes));
   }
   kda_decode_cuda::Params params = kda_decode_cuda::make_params(problem, args);
   params.evict_first = schedule.evict;
+  params.prefetch = schedule.prefetch && shape.dependent;
   return gpu::launch(kName, kernel, shape, args.x.device, launch, params);
 }
 
 Status launch(const KdaDecodeProblem& problem, const KdaDecodeArgs& args, const Launch& launch) {
   const DeviceFacts* facts = nullptr;
   SILT_TRY(facts_of(args.x.device, &facts));
-  return launch_schedule(choose_schedule(problem.b * problem.h, problem.state, facts->processors), problem, args,
-                         launch);
+  const bool dependent = launch.pdl != Pdl::off;
+  return launch_schedule(choose_schedule(problem.b * problem.h, problem.state, facts->processors, dependent), problem,
+                         args, launch);
 }
 
 }  // namespace silt::kda_decode_cuda_sm90_heads

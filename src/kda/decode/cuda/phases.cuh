@@ -76,12 +76,14 @@ SILT_DEVICE void taps_to_pieces(uint2& a, uint2& b, uint2& c) {
 }
 
 /// This step's x or raw gate: what a predecessor writes.
+SILT_DEVICE const uint16_t* input_at(const Params& p, int part, int row, int head, int column) {
+  const int channel = head * kHeadDim + column;
+  return part == kGatePart ? p.raw_gate + row * p.gate_stride + channel
+                           : p.x + row * p.x_stride + (static_cast<uint32_t>(part * p.heads * kHeadDim) + channel);
+}
 template <bool kAligned>
 SILT_DEVICE void load_input(const Params& p, int part, int row, int head, int column, Channels& c) {
-  const int channel = head * kHeadDim + column;
-  c.x = part == kGatePart ? gpu::load_4<kAligned>(p.raw_gate + row * p.gate_stride + channel)
-                          : gpu::load_4<kAligned>(p.x + row * p.x_stride +
-                                                  (static_cast<uint32_t>(part * p.heads * kHeadDim) + channel));
+  c.x = gpu::load_4<kAligned>(input_at(p, part, row, head, column));
 }
 
 /// Convolution and SiLU of four channels. The bias is loaded here, beside x: a register less is alive across the wait.

@@ -15,8 +15,6 @@ using kda_decode_cuda_sm90_heads::launch_schedule;
 using kda_decode_cuda_sm90_heads::Schedule;
 using namespace cuda_test;
 
-constexpr std::string_view kNative = "cuda_sm90_heads";
-
 KdaDecodeProblem problem_of(const std::string& text) {
   ProblemLine line;
   KdaDecodeProblem problem;
@@ -129,13 +127,16 @@ TEST_P(Schedules, ChainsOverThreeSetsAreTheSameWithAndWithoutPdl) {
     std::vector<KdaDecodeCase> fresh;
     for (uint64_t set = 0; set < 3; ++set) fresh.emplace_back(problem_of(line(sizes)), 40 + set);
     std::vector<std::byte> want;
-    for (const Pdl pdl : {Pdl::off, Pdl::wait, Pdl::late}) {
+    for (const auto& [pdl, prefetch] :
+         {std::pair(Pdl::off, false), std::pair(Pdl::wait, false), std::pair(Pdl::late, true)}) {
+      Schedule schedule = *GetParam();
+      schedule.prefetch = prefetch;
       std::vector<KdaDecodeCase> sets = fresh;
       for (KdaDecodeCase& set : sets) ASSERT_TRUE(set.upload(kGpu).ok());
       const Stream stream;
       const Graph chain(stream, [&] {
         for (size_t i = 0; i < 6; ++i) {
-          const Status status = launch_on(sets[i % 3], *GetParam(), {.stream = stream.get(), .pdl = pdl});
+          const Status status = launch_on(sets[i % 3], schedule, {.stream = stream.get(), .pdl = pdl});
           ASSERT_TRUE(status.ok()) << status.message();
         }
       });
