@@ -88,6 +88,23 @@ std::vector<SetEntry> h200_kda(const std::vector<std::pair<int, std::vector<int>
   return entries;
 }
 
+/// The chain of three beside the fused step, then its operators alone, with four draft tokens as well. Sizes whose
+/// cases (one per set, with host copies) are moderate.
+std::vector<SetEntry> h200_kda_chain() {
+  const std::vector<Mode> modes = {Mode::graph, Mode::graph_nopdl, Mode::eager};
+  std::vector<SetEntry> entries;
+  for (const int b : {1, 8, 32, 128, 256}) entries.push_back({kda_decode(b, kHeadsOfRank, false), modes});
+  // Below these sizes a cold rotation would be thousands of sets.
+  for (const int b : {8, 32, 256}) entries.push_back({fmt::format("causal_conv1d_update b={} c=4608", b), modes});
+  for (const int b : {1, 8, 32}) entries.push_back({fmt::format("kda_recurrence seqs={}x1 h=12 offsets=0", b), modes});
+  for (const int b : {32, 256}) entries.push_back({fmt::format("rms_norm_gated t={} h=12", b), modes});
+  for (const int b : {8, 16}) {
+    entries.push_back({fmt::format("causal_conv1d_update b={} n=4 c=4608", b), {Mode::graph}});
+    entries.push_back({fmt::format("kda_recurrence seqs={}x4 h=12 columns=4", b), {Mode::graph}});
+  }
+  return entries;
+}
+
 }  // namespace
 
 const std::vector<NamedSet>& named_sets() {
@@ -101,6 +118,8 @@ const std::vector<NamedSet>& named_sets() {
        h200_kda({{12, {1, 4, 8, 16, 32, 64, 128, 256, 1024}}, {96, {64, 128, 256}}})},
       {"h200-kda-heads", "kda_decode: the other tensor-parallel head counts", DeviceKind::cuda, Kernels::chosen,
        h200_kda({{24, {1, 8, 64, 256}}, {48, {1, 8, 64, 256}}, {96, {1, 8}}})},
+      {"h200-kda-chain", "kda_decode beside its chain of three operators, and these alone, on one H200",
+       DeviceKind::cuda, Kernels::chosen, h200_kda_chain()},
       {"smoke",
        "a few seconds: does everything run",
        DeviceKind::cpu,

@@ -125,6 +125,35 @@ def add_peers(rows, peers):
     return rows
 
 
+CHAIN = "chain_"  # baselines that run a fused operator as the operators that it fuses
+SAVED = ("problem", "mode", "kernel", "p50_us", "chain", "chain_p50_us", "saved_us", "saved_ms_a_step")
+
+
+def saved_by_fusion(rows, calls=69):
+    """Rows of SAVED: what the fastest kernel of a problem saves against the chain, a call and a decode step of `calls`."""
+    found = []
+    cells = {}
+    for row in rows:
+        cells.setdefault((row["problem"], row["mode"]), []).append((float(row["p50_us"]), row["kernel"]))
+    for (problem, mode), kernels in cells.items():
+        chains = [kernel for kernel in kernels if kernel[1].startswith(CHAIN)]
+        fused = [kernel for kernel in kernels if not kernel[1].startswith(CHAIN)]
+        if not chains or not fused:
+            continue
+        (chain_us, chain), (us, kernel) = min(chains), min(fused)
+        values = (problem, mode, kernel, f"{us:.3f}", chain, f"{chain_us:.3f}", f"{chain_us - us:.3f}",
+                  f"{(chain_us - us) * calls / 1e3:.3f}")
+        found.append(dict(zip(SAVED, values)))
+    return found
+
+
+def write_saved(path, rows):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, SAVED, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def set_file(name, threads):
     """The JSON file of a set; runs with a thread count of their own get it in the name."""
     return f"{name}.json" if threads is None else f"{name}-{threads}-{'thread' if threads == 1 else 'threads'}.json"

@@ -68,6 +68,24 @@ class Compact(unittest.TestCase):
                 results.load(path)
 
 
+class SavedByFusion(unittest.TestCase):
+    @staticmethod
+    def row(kernel, us, problem="kda_decode b=1 h=12", mode="graph"):
+        return {"operator": "kda_decode", "problem": problem, "kernel": kernel, "mode": mode, "p50_us": us}
+
+    def test_the_fastest_kernel_against_the_chain(self):
+        rows = [self.row("fused", "2.000"), self.row("slower", "4.000"), self.row("chain_f32", "9.000"),
+                self.row("fused", "3.000", mode="eager"), self.row("fused", "5.000", problem="kda_decode b=4 h=12")]
+        saved = results.saved_by_fusion(rows)
+        self.assertEqual(len(saved), 1)  # no chain, no row
+        self.assertEqual(tuple(saved[0][key] for key in results.SAVED),
+                         ("kda_decode b=1 h=12", "graph", "fused", "2.000", "chain_f32", "9.000", "7.000", "0.483"))
+
+    def test_a_slower_fusion_saves_less_than_nothing(self):
+        saved = results.saved_by_fusion([self.row("fused", "3.000"), self.row("chain_f32", "2.000")])
+        self.assertEqual((saved[0]["saved_us"], saved[0]["saved_ms_a_step"]), ("-1.000", "-0.069"))
+
+
 class Percentiles(unittest.TestCase):
     def test_both_definitions_are_that_of_silt_bench(self):
         for samples, fraction, expected in (([7], 0.2, 7), ([1, 2], 0.5, 1.5), ([3, 1, 2], 0.5, 2),

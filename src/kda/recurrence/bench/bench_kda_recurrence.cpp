@@ -21,7 +21,7 @@ struct Traits {
     fewer.n = std::min(problem.n, sequences);
     fewer.length = std::min(problem.length, std::max<int64_t>(1, kMostHeadTokens / problem.h));
     fewer.t = fewer.n * fewer.length;
-    fewer.slots = fewer.n + 1;
+    fewer.slots = fewer.n * std::max<int64_t>(1, fewer.columns) + 1;
     return fewer;
   }
 };
