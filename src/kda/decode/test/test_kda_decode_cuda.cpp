@@ -127,10 +127,10 @@ TEST_P(Schedules, ChainsOverThreeSetsAreTheSameWithAndWithoutPdl) {
     std::vector<KdaDecodeCase> fresh;
     for (uint64_t set = 0; set < 3; ++set) fresh.emplace_back(problem_of(line(sizes)), 40 + set);
     std::vector<std::byte> want;
-    for (const auto& [pdl, prefetch] :
-         {std::pair(Pdl::off, false), std::pair(Pdl::wait, false), std::pair(Pdl::late, true)}) {
+    for (const std::pair<Pdl, bool>& mode : {std::pair(Pdl::off, false), {Pdl::wait, false}, {Pdl::late, true}}) {
+      const Pdl pdl = mode.first;
       Schedule schedule = *GetParam();
-      schedule.prefetch = prefetch;
+      schedule.prefetch = mode.second;
       std::vector<KdaDecodeCase> sets = fresh;
       for (KdaDecodeCase& set : sets) ASSERT_TRUE(set.upload(kGpu).ok());
       const Stream stream;
