@@ -1,0 +1,31 @@
+// What explain prints about the configurations of the CUDA kernels of both phases.
+#include <fmt/format.h>
+
+#include "attn_res/two_phase/cuda/cuda_sm90_direct.hpp"
+#include "attn_res/two_phase/cuda/cuda_sm90_tensor.hpp"
+
+namespace silt {
+
+namespace {
+
+std::string text(const attn_res_cuda_sm90_direct::Plan& plan, int64_t d) {
+  return fmt::format("{} x {} threads a token, {} loads{}{}", blocks_per_token(plan, d), threads_per_block(plan, d),
+                     plan.stream ? "streaming" : "plain", plan.prefetch ? " after a prefetch" : "",
+                     plan.in_turn ? ", in turn" : "");
+}
+
+}  // namespace
+
+std::string attn_res_merge_cuda_sm90_direct::describe(const AttnResMergeProblem& problem, const DeviceFacts&) {
+  const std::string wait = text(choose_plan(problem, Pdl::wait), problem.d);
+  const std::string late = text(choose_plan(problem, Pdl::late), problem.d);
+  return wait == late ? wait : fmt::format("{}; late: {}", wait, late);
+}
+
+std::string attn_res_partials_cuda_sm90_tensor::describe(const AttnResPartialsProblem& problem,
+                                                         const DeviceFacts& facts) {
+  return fmt::format("{} pairs of {} threads, {} tokens of {} half rows under way", pairs(problem, facts), kThreads,
+                     stages(problem.n, problem.d), problem.n);
+}
+
+}  // namespace silt
