@@ -17,6 +17,8 @@ Status launch_copy(void*, const void*, size_t, Device, const Launch&) { return m
 Status launch_read(const void*, size_t, Device, const Launch&) { return missing(); }
 std::string row_mover_name(int) { return {}; }
 Status launch_row_mover(const RowMover&, int, Device, const Launch&) { return missing(); }
+std::string sweep_mover_name(int) { return {}; }
+Status launch_sweep_mover(const SweepMover&, int, Device, const Launch&) { return missing(); }
 std::string slot_mover_name(int) { return {}; }
 int64_t slot_mover_piece(int) { return 1; }
 Status launch_slot_mover(const SlotMover&, int, Device, const Launch&) { return missing(); }

@@ -72,6 +72,25 @@ std::string row_mover_name(int variant);
 /// Pdl::late loads the bank rows before the dependency wait.
 Status launch_row_mover(const RowMover& mover, int variant, Device device, const Launch& launch);
 
+/// The bytes of a sweep over the bank: every row of a token read, a row of every query written.
+struct SweepMover {
+  const void* bank = nullptr;
+  void* mix = nullptr;
+  int64_t bank_token_stride = 0;  ///< strides in bytes
+  int64_t bank_slot_stride = 0;
+  int64_t mix_query_stride = 0;
+  int64_t mix_token_stride = 0;
+  int64_t tokens = 0;
+  int64_t row_bytes = 0;  ///< of the bank, a multiple of 16
+  int rows = 0;           ///< 1..kMaxMoverRows
+  int queries = 0;
+  int widths = 1;  ///< bytes of a mix row / row_bytes
+};
+constexpr int kSweepMovers = 4;
+std::string sweep_mover_name(int variant);
+/// Pdl::late loads the bank rows before the dependency wait.
+Status launch_sweep_mover(const SweepMover& mover, int variant, Device device, const Launch& launch);
+
 /// The bytes of a recurrent state: the slots of `indices` loaded and stored in place. Loads before the dependency wait.
 struct SlotMover {
   void* state = nullptr;

@@ -67,6 +67,35 @@ std::vector<SetEntry> h200_attn() {
   return entries;
 }
 
+/// A depth block's calls from one sweep of eight queries, beside the calls that they replace.
+std::vector<SetEntry> h200_attn_two_phase() {
+  std::vector<SetEntry> entries;
+  for (const int t : {256, 1024, 4096, 8192}) {
+    const std::string line = fmt::format("t={} d={}", t, kHidden);
+    for (const char* partial : {"", " partial=f32"}) {
+      entries.push_back({fmt::format("attn_res_partials t={} q=8 n={} d={}{}", t, kBankSlots, kHidden, partial),
+                         {Mode::graph, Mode::graph_late}});
+      entries.push_back({fmt::format("attn_res_merge {}{}", line, partial), {Mode::graph, Mode::graph_nopdl}});
+      // Behind the first merge of a sweep the partials are older than the preceding kernel.
+      entries.push_back({fmt::format("attn_res_merge {}{} stable=1", line, partial), {Mode::graph_late}});
+    }
+    entries.push_back({attn_res(t, kBankSlots), {Mode::graph}});
+  }
+  // Fewer queries and blocks: where the two phases begin to pay.
+  for (const int t : {64, 1024}) {
+    for (const int q : {2, 4}) {
+      entries.push_back(
+          {fmt::format("attn_res_partials t={} q={} n={} d={}", t, q, kBankSlots, kHidden), {Mode::graph}});
+    }
+    entries.push_back({fmt::format("attn_res_partials t={} q=8 n=4 d={}", t, kHidden), {Mode::graph}});
+    entries.push_back({attn_res(t, 4), {Mode::graph}});
+  }
+  entries.push_back({fmt::format("attn_res_partials t=64 q=8 n={} d={}", kBankSlots, kHidden), {Mode::graph}});
+  entries.push_back({fmt::format("attn_res_merge t=64 d={}", kHidden), {Mode::graph}});
+  entries.push_back({attn_res(64, kBankSlots), {Mode::graph}});
+  return entries;
+}
+
 /// Where fewer sizes are enough: the portable kernel's share of a copy, the second native form beside the first.
 std::vector<SetEntry> h200_attn_kernels() {
   std::vector<SetEntry> entries;
@@ -114,6 +143,8 @@ const std::vector<NamedSet>& named_sets() {
        cpu_sweep()},
       {"h200-attn", "attn_res: every goal cell of one H200", DeviceKind::cuda, Kernels::chosen, h200_attn()},
       {"h200-attn-kernels", "attn_res: every kernel of one H200", DeviceKind::cuda, Kernels::all, h200_attn_kernels()},
+      {"h200-attn-two-phase", "attn_res in two phases on one H200, beside the calls that they replace",
+       DeviceKind::cuda, Kernels::chosen, h200_attn_two_phase()},
       {"h200-kda", "kda_decode: every goal cell of one H200 (12 and 96 heads)", DeviceKind::cuda, Kernels::chosen,
        h200_kda({{12, {1, 4, 8, 16, 32, 64, 128, 256, 1024}}, {96, {64, 128, 256}}})},
       {"h200-kda-heads", "kda_decode: the other tensor-parallel head counts", DeviceKind::cuda, Kernels::chosen,

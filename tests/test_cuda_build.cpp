@@ -203,6 +203,61 @@ TEST(MachineCode, DirectLoadsBeforeTheDependencyWait) {
   }
 }
 
+/// attn_res_merge: late order has the weights in front of the dependency wait, and with stable partials mix and
+/// statistics as well; wait order nothing.
+TEST(MachineCode, MergeLoadsBeforeTheDependencyWait) {
+  if (std::string_view(SILT_CUOBJDUMP).empty()) GTEST_SKIP() << "cuobjdump was not found when this was configured";
+  const fs::path object = fs::path(SILT_OBJECT_DIR) / "attn_res/two_phase/cuda/cuda_sm90_direct.cu.o";
+  static const std::regex parts(
+      R"(attn_res_merge_cuda_sm90_direct<(\d),(?:true|false),(?:true|false),(\d),(float|unsignedshort)>)");
+  for (const char* arch : {"sm_90a", "sm_100f"}) {
+    int kernels = 0;
+    for (const auto& [name, code] : disassemble(object, arch)) {
+      std::smatch match;
+      if (!std::regex_search(name, match, parts)) continue;
+      ++kernels;
+      const auto wait = std::find_if(code.begin(), code.end(), [](const auto& line) { return is(line, "ACQBULK"); });
+      ASSERT_NE(wait, code.end()) << name;
+      const auto loads = std::count_if(code.begin(), wait, [](const auto& line) { return is(line, "LDG."); });
+      const int pieces = match[1] == "0" ? 1 : 2;
+      const int vectors = match[3] == "float" ? 2 : 1;
+      const int weights = 2 * pieces;
+      const int partial = vectors * pieces + 2;  // m and s
+      EXPECT_EQ(loads, match[2] == "0" ? 0 : match[2] == "1" ? weights : weights + partial) << arch << " " << name;
+      int narrow = 0;
+      for (const std::string& line : code) {
+        EXPECT_FALSE(is(line, "MEMBAR") || is(line, "STL") || is(line, "LDL")) << arch << " " << name << ": " << line;
+        EXPECT_FALSE(is(line, "STG.") && !is(line, ".128")) << arch << " " << name << ": " << line;
+        if (is(line, "LDG.") && !is(line, ".128")) ++narrow;
+      }
+      EXPECT_EQ(narrow, 2) << arch << " " << name << ": m and s";
+    }
+    EXPECT_EQ(kernels, 3 * 2 * 3 * 2) << arch << ": form and hint, norm, order, partial";
+  }
+}
+
+/// attn_res_partials: matrix instructions of a piece of 64 columns, rows read as tiles only, and no barrier that waits
+/// for the stores of a token to leave the SM.
+TEST(MachineCode, SweepByMatrixUnits) {
+  if (std::string_view(SILT_CUOBJDUMP).empty()) GTEST_SKIP() << "cuobjdump was not found when this was configured";
+  const fs::path object = fs::path(SILT_OBJECT_DIR) / "attn_res/two_phase/cuda/cuda_sm90_tensor.cu.o";
+  for (const char* arch : {"sm_90a", "sm_100f"}) {
+    const auto code = disassemble(object, arch);
+    EXPECT_EQ(code.size(), 2U) << arch;
+    for (const auto& [name, lines] : code) {
+      const auto count = [&, &lines = lines](std::string_view opcode) {
+        return std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return is(line, opcode); });
+      };
+      EXPECT_EQ(count("HMMA.16816"), 8) << arch << " " << name << ": dots and squares of four steps";
+      EXPECT_EQ(count("HMMA.1688"), 8) << arch << " " << name << ": two groups of 32 columns";
+      EXPECT_EQ(count("LDSM"), 4) << arch << " " << name;
+      EXPECT_EQ(count("MEMBAR"), count("MEMBAR.ALL.CTA")) << arch << " " << name;
+      EXPECT_EQ(count("STL") + count("LDL"), 0) << arch << " " << name;
+      EXPECT_EQ(count("STG.") - count("STG.E.128"), 2) << arch << " " << name << ": m and s";
+    }
+  }
+}
+
 /// kda_decode: state, weights and history stand before the dependency wait and the trigger right behind it; L1 is
 /// dropped once, behind the cluster barrier of the prologue, and not behind the waits for peers; the reductions stand
 /// there once (a loop around a wait that the compiler thinks divergent doubles them).

@@ -186,14 +186,36 @@ Status launch_read(const void* source, size_t bytes, Device device, const Launch
 
 std::string row_mover_name(int variant) { return row_variant(variant, 0).name; }
 
-Status launch_row_mover(const RowMover& m, int variant, Device device, const Launch& launch) {
+namespace {
+
+/// Blocks per token, at least as many as the variant's, and their threads: 16 bytes a thread.
+struct RowCut {
+  int64_t parts;
+  int threads;
+};
+RowCut cut_row(int64_t row_bytes, int least_parts) {
   constexpr int64_t kMostThreads = 512;
+  const int64_t vectors = (row_bytes + 15) / 16;
+  const int64_t parts = std::max<int64_t>(least_parts, (vectors + kMostThreads - 1) / kMostThreads);
+  return {parts, static_cast<int>(((vectors + parts - 1) / parts + 31) / 32 * 32)};
+}
+
+}  // namespace
+
+Status launch_row_mover(const RowMover& m, int variant, Device device, const Launch& launch) {
   const RowVariant v = row_variant(variant, m.rows);
-  const int64_t vectors = (m.row_bytes + 15) / 16;
-  const int64_t parts = std::max<int64_t>(v.parts, (vectors + kMostThreads - 1) / kMostThreads);
-  const auto threads = static_cast<int>(((vectors + parts - 1) / parts + 31) / 32 * 32);
-  return launch_kernel(v.name, v.kernel, m.tokens * parts, threads, device, launch, m, static_cast<int>(parts),
-                       launch.pdl == Pdl::late);
+  const RowCut cut = cut_row(m.row_bytes, v.parts);
+  return launch_kernel(v.name, v.kernel, m.tokens * cut.parts, cut.threads, device, launch, m,
+                       static_cast<int>(cut.parts), launch.pdl == Pdl::late);
+}
+
+std::string sweep_mover_name(int variant) { return sweep_variant(variant, 1).name; }
+
+Status launch_sweep_mover(const SweepMover& m, int variant, Device device, const Launch& launch) {
+  const SweepVariant v = sweep_variant(variant, m.rows);
+  const RowCut cut = cut_row(m.row_bytes, v.parts);
+  return launch_kernel(v.name, v.kernel, m.tokens * cut.parts, cut.threads, device, launch, m,
+                       static_cast<int>(cut.parts), launch.pdl == Pdl::late);
 }
 
 std::string slot_mover_name(int variant) { return slot_variant(variant).name; }

@@ -120,6 +120,28 @@ __global__ void __launch_bounds__(512) bench_row_mover(RowMover m, int parts, bo
   store_16(static_cast<char*>(m.output) + token * m.output_stride + at, sum);
 }
 
+/// As bench_row_mover: 16 bytes of every row per thread, their combination to the same place of every query's row.
+template <int kRows, Load kLoad>
+__global__ void __launch_bounds__(512) bench_sweep_mover(SweepMover m, int parts, bool late) {
+  const int64_t token = blockIdx.x / parts;
+  const int64_t at = (static_cast<int64_t>(blockIdx.x % parts) * blockDim.x + threadIdx.x) * 16;
+  const bool active = at < m.row_bytes;
+  if (!late) wait_and_trigger();
+  const char* bank = static_cast<const char*>(m.bank) + token * m.bank_token_stride + (active ? at : 0);
+  uint4 sum = make_uint4(0, 0, 0, 0);
+  uint4 row[kRows];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) row[i] = load_16<kLoad>(bank + i * m.bank_slot_stride);
+  if (late) wait_and_trigger();
+  if (!active) return;
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) sum = combine(sum, row[i]);
+  for (int q = 0; q < m.queries; ++q) {
+    char* mix = static_cast<char*>(m.mix) + q * m.mix_query_stride + token * m.mix_token_stride + at * m.widths;
+    for (int i = 0; i < m.widths; ++i) store_16(mix + i * 16, sum);
+  }
+}
+
 /// Block b moves piece b % pieces of row b / pieces: kVectors vectors of 16 bytes per thread, signs flipped.
 template <int kThreads, int kVectors, bool kEvictFirst>
 __global__ void __launch_bounds__(kThreads) bench_slot_mover(SlotMover m, int pieces) {
@@ -155,6 +177,15 @@ RowKernel row_kernel(int rows) {
   return kKernels[static_cast<size_t>(rows)];
 }
 
+template <Load kLoad>
+SweepKernel sweep_kernel(int rows) {
+  static constexpr std::array<SweepKernel, kMaxMoverRows> kKernels = {
+      bench_sweep_mover<1, kLoad>, bench_sweep_mover<2, kLoad>, bench_sweep_mover<3, kLoad>,
+      bench_sweep_mover<4, kLoad>, bench_sweep_mover<5, kLoad>, bench_sweep_mover<6, kLoad>,
+      bench_sweep_mover<7, kLoad>, bench_sweep_mover<8, kLoad>};
+  return kKernels[static_cast<size_t>(rows - 1)];
+}
+
 }  // namespace
 
 SpinKernel spin_kernel() { return bench_spin; }
@@ -168,6 +199,11 @@ RowVariant row_variant(int variant, int rows) {
   const std::array<const char*, kRowMovers> names = {"mover_2", "mover_2_stream", "mover_4", "mover_4_stream"};
   return {names[static_cast<size_t>(variant)], variant < 2 ? 2 : 4,
           stream ? row_kernel<Load::stream>(rows) : row_kernel<Load::plain>(rows)};
+}
+
+SweepVariant sweep_variant(int variant, int rows) {
+  const RowVariant like = row_variant(variant, 0);
+  return {like.name, like.parts, variant % 2 == 1 ? sweep_kernel<Load::stream>(rows) : sweep_kernel<Load::plain>(rows)};
 }
 
 SlotVariant slot_variant(int variant) {

@@ -13,12 +13,18 @@ using FillKernel = void (*)(T* data, int64_t count, float low, float high, uint6
 using EmptyKernel = void (*)(unsigned* never);
 using ReadKernel = void (*)(const uint4* source, int64_t count, unsigned* never);
 using RowKernel = void (*)(RowMover mover, int parts, bool late);
+using SweepKernel = void (*)(SweepMover mover, int parts, bool late);
 using SlotKernel = void (*)(SlotMover mover, int pieces);
 
 struct RowVariant {
   const char* name = nullptr;
   int parts = 1;  ///< blocks per token
   RowKernel kernel = nullptr;
+};
+struct SweepVariant {
+  const char* name = nullptr;
+  int parts = 1;  ///< blocks per token
+  SweepKernel kernel = nullptr;
 };
 struct SlotVariant {
   const char* name = nullptr;
@@ -33,6 +39,7 @@ FillKernel<uint16_t> fill_bf16_kernel();
 EmptyKernel empty_kernel();
 ReadKernel read_kernel();
 RowVariant row_variant(int variant, int rows);
+SweepVariant sweep_variant(int variant, int rows);
 SlotVariant slot_variant(int variant);
 
 }  // namespace silt::bench::gpu

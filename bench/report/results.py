@@ -154,6 +154,27 @@ def write_saved(path, rows):
         writer.writerows(rows)
 
 
+def per_call(document):
+    """attn_res in two phases: what a call takes when a sweep serves all its queries, beside the one-call form."""
+    times = {(without(row["problem"], "stable"), row["mode"]): percentile(row["samples_us"], 0.5)
+             for row in document["rows"] if is_kernel(row)}
+    lines = []
+    for (problem, mode), sweep in times.items():
+        if problem.split()[0] != "attn_res_partials":
+            continue
+        fields = fields_of(problem)
+        shape = f"t={fields['t']} d={fields['d']}" + (f" partial={fields['partial']}" if "partial" in fields else "")
+        merge = times.get((f"attn_res_merge {shape}", mode))
+        if merge is None:
+            continue
+        us = sweep / int(fields["q"]) + merge
+        whole = times.get((f"attn_res t={fields['t']} n={fields['n']} d={fields['d']}", mode))
+        one = "" if whole is None else f"; attn_res {whole:.2f} us, {whole / us:.2f} times"
+        lines.append(f"{problem} {mode}: sweep {sweep:.2f} us / {fields['q']} + merge {merge:.2f} us = {us:.2f} us a "
+                     f"call{one}")
+    return sorted(lines, key=natural)
+
+
 def set_file(name, threads):
     """The JSON file of a set; runs with a thread count of their own get it in the name."""
     return f"{name}.json" if threads is None else f"{name}-{threads}-{'thread' if threads == 1 else 'threads'}.json"

@@ -94,6 +94,21 @@ class Percentiles(unittest.TestCase):
                 self.assertAlmostEqual(percentile(samples, fraction), expected)
 
 
+class PerCall(unittest.TestCase):
+    def test_a_sweep_is_shared_by_its_queries(self):
+        def row(problem, us, mode="graph"):
+            return {"problem": problem, "mode": mode, "verified": "all rows", "samples_us": [us]}
+        rows = [row("attn_res_partials t=64 q=8 n=4 d=256", 16.0), row("attn_res_merge t=64 d=256 stable=1", 3.0),
+                row("attn_res t=64 n=4 d=256", 10.0), row("attn_res_partials t=64 q=2 n=8 d=256 partial=f32", 4.0),
+                row("attn_res_merge t=64 d=256 partial=f32", 7.0), row("attn_res_partials t=65 q=2 n=8 d=256", 4.0)]
+        self.assertEqual(results.per_call({"rows": rows}), [
+            "attn_res_partials t=64 q=2 n=8 d=256 partial=f32 graph: sweep 4.00 us / 2 + merge 7.00 us = 9.00 us a call",
+            "attn_res_partials t=64 q=8 n=4 d=256 graph: sweep 16.00 us / 8 + merge 3.00 us = 5.00 us a call; "
+            "attn_res 10.00 us, 2.00 times"])
+        rows[1]["mode"] = "graph-late"  # another order of launches is another time
+        self.assertEqual(len(results.per_call({"rows": rows})), 1)
+
+
 class Tables(unittest.TestCase):
     def row(self, problem=LINE, mode="graph", p50="2.000"):
         return {**dict.fromkeys(results.COLUMNS, ""), "operator": "attn_res", "problem": problem, "kernel": "k",

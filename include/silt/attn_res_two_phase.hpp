@@ -6,6 +6,7 @@
 #pragma once
 
 #include "silt/choose.hpp"
+#include "silt/device.hpp"
 #include "silt/tensor.hpp"
 
 namespace silt {
@@ -56,5 +57,11 @@ struct AttnResMergeArgs {
 /// T = 0 does nothing. Errors name the argument, what it has and what it needs; nothing has been written then.
 SILT_API Status attn_res_partials(const AttnResPartialsArgs& args, const Launch& launch = {});
 SILT_API Status attn_res_merge(const AttnResMergeArgs& args, const Launch& launch = {});
+
+/// Whether a sweep for `queries` calls and a merge for each are expected to take less time than as many calls of
+/// attn_res: the cost model of the contract ("When it pays"). True only where both phases have native kernels for the
+/// dense form of this shape (t tokens, d hidden size, num_blocks sources, partials of this dtype).
+SILT_API bool attn_res_two_phase_pays(int64_t t, int64_t d, int64_t num_blocks, int64_t queries, DType partial,
+                                      const DeviceFacts& facts);
 
 }  // namespace silt

@@ -4,6 +4,7 @@
 
 #include "attn_res/two_phase/bench/bench_attn_res_two_phase.hpp"
 #include "attn_res/two_phase/cases.hpp"
+#include "bench/gpu_protocol.hpp"
 #include "bench/movers.hpp"
 #include "bench/set_arena.hpp"
 #include "core/status.hpp"
@@ -53,6 +54,7 @@ class PartialsSubject : public Subject {
   Status poison_outputs(const std::vector<int64_t>& tokens) const;
   Status read_outputs(const std::vector<int64_t>& tokens, AttnResPartialsCase& c) const;
   void move_token(int64_t set, int64_t t) const;
+  [[nodiscard]] gpu::SweepMover gpu_mover(int64_t set) const;
 
   AttnResPartialsProblem p_;
   int64_t element_;
@@ -188,12 +190,39 @@ void PartialsSubject::move_token(int64_t set, int64_t t) const {
   }
 }
 
+gpu::SweepMover PartialsSubject::gpu_mover(int64_t set) const {
+  gpu::SweepMover m;
+  m.bank = arena_.at(blocks_, set);
+  m.mix = arena_.at(mix_, set);
+  m.bank_token_stride = p_.block_token_stride * element_;
+  m.bank_slot_stride = p_.block_slot_stride * element_;
+  m.mix_query_stride = p_.mix_query_stride * mix_element_;
+  m.mix_token_stride = p_.mix_token_stride * mix_element_;
+  m.tokens = p_.t;
+  m.row_bytes = p_.d * element_;
+  m.rows = static_cast<int>(p_.n);
+  m.queries = static_cast<int>(p_.q);
+  m.widths = static_cast<int>(mix_element_ / element_);
+  return m;
+}
+
 std::vector<Mover> PartialsSubject::movers(DeviceKind device) {
-  if (device != DeviceKind::cpu) return {};
-  // Movers load and store whole vectors of 64 bytes.
+  // Movers load and store whole vectors: 64 bytes on a CPU, 16 on a GPU.
+  const int64_t vector = device == DeviceKind::cpu ? 64 : 16;
   for (const int64_t bytes : {p_.d * element_, p_.block_token_stride * element_, p_.block_slot_stride * element_,
                               p_.mix_query_stride * mix_element_, p_.mix_token_stride * mix_element_}) {
-    if (bytes % 64 != 0) return {};
+    if (bytes % vector != 0) return {};
+  }
+  if (device == DeviceKind::cuda) {
+    std::vector<Mover> movers;
+    if (p_.n > gpu::kMaxMoverRows) return movers;
+    for (int variant = 0; variant < gpu::kSweepMovers; ++variant) {
+      movers.push_back({gpu::sweep_mover_name(variant), static_cast<double>(bytes()),
+                        [this, variant](int64_t set, const Launch& launch) {
+                          return gpu::launch_sweep_mover(gpu_mover(set), variant, arena_.device(), launch);
+                        }});
+    }
+    return movers;
   }
   return {{"mover", static_cast<double>(bytes()), [this](int64_t set, const Launch& launch) {
              parallel_ranges(p_.t, launch.threads, [&](int64_t begin, int64_t end) {

@@ -4,9 +4,13 @@
 
 #include <cmath>
 
+#include "silt/choose.hpp"
+
 #include "attn_res/bounds.hpp"
 #include "attn_res/reference.hpp"
 #include "attn_res/two_phase/cases.hpp"
+#include "attn_res/two_phase/cuda/cuda_sm90_direct.hpp"
+#include "attn_res/two_phase/cuda/cuda_sm90_tensor.hpp"
 #include "attn_res/two_phase/reference.hpp"
 #include "attn_res/two_phase/rows.hpp"
 #include "proof/kernels_here.hpp"
@@ -128,6 +132,97 @@ TEST_P(TwoPhase, IsTheOneCall) {
       }
     }
   }
+}
+
+std::string chosen(const std::string& line, const char* device) {
+  DeviceFacts facts;
+  EXPECT_TRUE(canned_facts(device, &facts).ok());
+  Explanation explanation;
+  const Status status = explain(line, facts, {}, &explanation);
+  return status.ok() ? explanation.kernel : status.message();
+}
+
+// 35
+TEST(TwoPhaseDispatch, NativeNeverFallsBack) {
+  for (const char* device : {"h100", "h200", "b200", "b300"}) {
+    for (const int d : {128, 256, 512, 2304, 4096, 5120, 7168}) {
+      for (const char* partial : {"bf16", "f32"}) {
+        for (int n = 1; n <= 8; ++n) {
+          for (const int q : {1, 3, 8}) {
+            const std::string line =
+                fmt::format("attn_res_partials t={} q={} n={} d={} r=9 partial={}", 1 << n, q, n, d, partial);
+            ASSERT_EQ(chosen(line, device), "cuda_sm90_tensor") << device << " " << line;
+          }
+        }
+        for (int key = 0; d % 256 == 0 && key < 8; ++key) {
+          const std::string line = fmt::format("attn_res_merge t=133 d={} delta={} norm={} write={} partial={}", d,
+                                               key & 1, key >> 1 & 1, key >> 2 & 1, partial);
+          ASSERT_EQ(chosen(line, device), "cuda_sm90_direct") << device << " " << line;
+        }
+      }
+    }
+  }
+}
+
+TEST(TwoPhaseDispatch, OlderAndForeignShapesGoPortable) {
+  EXPECT_EQ(chosen("attn_res_partials t=5 q=8 n=8 d=7168", "a100"), "cuda_sm80_rows");
+  EXPECT_EQ(chosen("attn_res_partials t=5 q=8 n=9 d=7168", "h200"), "cuda_sm80_rows");
+  EXPECT_EQ(chosen("attn_res_partials t=5 q=8 n=8 d=8192", "h200"), "cuda_sm80_rows");
+  EXPECT_EQ(chosen("attn_res_partials t=5 q=8 n=8 d=7168 align=8", "h200"), "cuda_sm80_rows");
+  EXPECT_EQ(chosen("attn_res_merge t=5 d=7168", "a100"), "cuda_sm80_rows");
+  EXPECT_EQ(chosen("attn_res_merge t=5 d=4104", "h200"), "cuda_sm80_rows");
+  EXPECT_EQ(chosen("attn_res_merge t=5 d=7168 align=8", "h200"), "cuda_sm80_rows");
+  EXPECT_NE(chosen("attn_res_merge t=5 d=7168 dtype=f32", "h200").find("no kernel"), std::string::npos);
+}
+
+TEST(TwoPhaseDispatch, EveryPlanFits) {
+  namespace tensor = attn_res_partials_cuda_sm90_tensor;
+  for (int64_t d = tensor::kColumnStep; d <= tensor::kMostColumns; d += tensor::kColumnStep) {
+    for (int64_t n = 1; n <= tensor::kMostSources; ++n) {
+      const int stages = tensor::stages(n, d);
+      EXPECT_GE(stages, 2) << "n " << n << " d " << d << ": nothing is under way while a token is computed";
+      EXPECT_LE(tensor::shared_bytes(n, d, stages), tensor::kSharedBytes) << "n " << n << " d " << d;
+    }
+  }
+  namespace direct = attn_res_merge_cuda_sm90_direct;
+  for (int64_t d = 256; d <= 8192; d += 256) {
+    for (const int64_t t : {1, 100, 160, 161, 1024, 8192}) {
+      for (const Pdl pdl : {Pdl::off, Pdl::wait, Pdl::late}) {
+        AttnResMergeProblem problem;
+        problem.t = t;
+        problem.d = d;
+        EXPECT_TRUE(direct::fits(direct::choose_plan(problem, pdl), d)) << "t " << t << " d " << d;
+      }
+    }
+  }
+}
+
+TEST(TwoPhasePays, ByTheCostModel) {
+  const auto pays = [](const char* device, int64_t t, int64_t n, int64_t queries, DType partial = DType::bf16) {
+    DeviceFacts facts;
+    EXPECT_TRUE(canned_facts(device, &facts).ok());
+    return attn_res_two_phase_pays(t, 7168, n, queries, partial, facts);
+  };
+  EXPECT_TRUE(pays("h200", 4096, 8, 8));
+  EXPECT_TRUE(pays("h200", 1024, 8, 4));
+  EXPECT_TRUE(pays("b200", 4096, 8, 8, DType::f32));
+  // One query is written and read once more for nothing, one block or two are read as fast as their sum.
+  for (int64_t n = 1; n <= 8; ++n) EXPECT_FALSE(pays("h200", 8192, n, 1)) << n;
+  for (int64_t q = 1; q <= 8; ++q) {
+    EXPECT_FALSE(pays("h200", 8192, 1, q)) << q;
+    EXPECT_FALSE(pays("h200", 8192, 2, q)) << q;
+    EXPECT_FALSE(pays("h200", 16, 8, q)) << q << " queries of a decode step";
+    // More tokens or more queries never turn it round.
+    for (int64_t t = 1; t < 8192; t *= 2) EXPECT_LE(pays("h200", t, 8, q), pays("h200", 2 * t, 8, q)) << t;
+    if (q > 1) {
+      EXPECT_LE(pays("h200", 512, 8, q - 1), pays("h200", 512, 8, q));
+    }
+  }
+  // Without native kernels, or in wrong hands.
+  for (const char* device : {"a100", "zen4", "mi300x"}) EXPECT_FALSE(pays(device, 4096, 8, 8)) << device;
+  EXPECT_FALSE(pays("h200", 4096, 9, 8));
+  EXPECT_FALSE(pays("h200", 4096, 8, 9));
+  EXPECT_FALSE(pays("h200", 0, 8, 8));
 }
 
 INSTANTIATE_TEST_SUITE_P(AttnResTwoPhase, TwoPhase, testing::ValuesIn(kernels_here("attn_res_partials")),
