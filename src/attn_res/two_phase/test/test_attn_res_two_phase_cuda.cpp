@@ -425,12 +425,9 @@ class CudaChain : public Cuda {
  protected:
   using Written = std::vector<std::vector<std::byte>>;
 
-  void run(const Chain& chain, const std::string& sweep_kernel, const std::string& merge_kernel, Pdl pdl,
-           Written* written) {
-    AttnResPartialsCase sweep(problem_of<AttnResPartialsCase>(
-                                  fmt::format("attn_res_partials t={} q={} n=9 d={}", chain.t, chain.queries, chain.d)),
-                              30);
-    AttnResMergeCase merge(problem_of<AttnResMergeCase>(fmt::format("attn_res_merge t={} d={}", chain.t, chain.d)), 31);
+  /// Everything that was written, after the chain has run with this order on a copy of the cases.
+  void run(const Chain& chain, AttnResPartialsCase sweep, AttnResMergeCase merge, const std::string& sweep_kernel,
+           const std::string& merge_kernel, Pdl pdl, Written* written) {
     ASSERT_TRUE(sweep.upload(kGpu).ok());
     ASSERT_TRUE(merge.upload(kGpu).ok());
     test::Neighbour how = chain.how;
@@ -475,15 +472,20 @@ class CudaChain : public Cuda {
 
   /// The chain writes with the attribute what it writes without.
   void expect_same_as_off(const Chain& chain) {
+    const AttnResPartialsCase cases(problem_of<AttnResPartialsCase>(fmt::format("attn_res_partials t={} q={} n=9 d={}",
+                                                                                chain.t, chain.queries, chain.d)),
+                                    30);
+    const AttnResMergeCase merges(
+        problem_of<AttnResMergeCase>(fmt::format("attn_res_merge t={} d={}", chain.t, chain.d)), 31);
     constexpr const char* kWhat[] = {"blocks", "statistics", "mix", "prefix", "output"};
     for (const std::string& sweep : cuda_kernels<AttnResPartialsCase>()) {
       for (const std::string& merge : cuda_kernels<AttnResMergeCase>()) {
         Written off;
-        run(chain, sweep, merge, Pdl::off, &off);
+        run(chain, cases, merges, sweep, merge, Pdl::off, &off);
         for (const Pdl pdl : {Pdl::wait, Pdl::late}) {
           for (int repeat = 0; repeat < 3; ++repeat) {
             Written on;
-            run(chain, sweep, merge, pdl, &on);
+            run(chain, cases, merges, sweep, merge, pdl, &on);
             ASSERT_EQ(on.size(), off.size());
             for (size_t i = 0; i < on.size(); ++i) {
               const Verdict verdict = expect_bitwise(kWhat[i], on[i], off[i]);
