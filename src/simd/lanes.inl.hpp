@@ -31,6 +31,13 @@ using WordVector = hn::Vec<WordTag>;
 constexpr int kStep = HWY_LANES(float);  ///< fp32 lanes of one register
 constexpr int kParts = kLanes / kStep;
 
+// An operand of inline assembly that may be in any vector register.
+#if HWY_TARGET == HWY_AVX3
+#define SILT_VECTOR_OPERAND "+v"
+#else
+#define SILT_VECTOR_OPERAND "+x"
+#endif
+
 #define SILT_EACH_PART _Pragma("GCC unroll 4") for (int i = 0; i < kParts; ++i)
 
 struct Lanes {
@@ -175,7 +182,7 @@ SILT_INLINE PackedBf16 load_packed(const bf16* from) {
 #if defined(__x86_64__)
     // Keeps the value in a register: GCC would load it once for the even and once more for the odd columns, and loops
     // here are short of load slots.
-    asm("" : "+x"(r.part[i].raw));
+    asm("" : SILT_VECTOR_OPERAND(r.part[i].raw));
 #endif
   }
   return r;
@@ -194,6 +201,23 @@ SILT_INLINE Pair unpack(PackedBf16 a) {
     r.second.part[i] = hn::BitCast(FloatTag(), hn::And(a.part[i], hn::Set(WordTag(), detail::kUpperHalf)));
   }
   return r;
+}
+
+/// Part `i` of the Pair at `from`, for loops whose sums fill the registers part by part.
+struct PairPart {
+  FloatVector first;
+  FloatVector second;
+};
+SILT_INLINE PairPart load_pair_part(const bf16* from, int i) {
+  auto words = hn::LoadU(WordTag(), reinterpret_cast<const uint32_t*>(from) + i * kStep);
+#if defined(__x86_64__)
+  asm("" : SILT_VECTOR_OPERAND(words.raw));  // as in load_packed
+#endif
+  return {hn::BitCast(FloatTag(), hn::ShiftLeft<16>(words)),
+          hn::BitCast(FloatTag(), hn::And(words, hn::Set(WordTag(), detail::kUpperHalf)))};
+}
+SILT_INLINE PairPart load_pair_part(const float* from, int i) {
+  return {hn::LoadU(FloatTag(), from + i * kStep), hn::LoadU(FloatTag(), from + kLanes + i * kStep)};
 }
 
 /// Rounds to nearest even. The BF16 instruction flushes denormals to zero; workers do so anyway (core/workers.hpp), so
@@ -317,6 +341,36 @@ SILT_INLINE Pair pair_of_columns(Lanes low, Lanes high) {
     return r;
   } else {
     return {low, high};
+  }
+}
+
+/// The mirror of pair_of_columns: a Pair of `Act` as 32 fp32 columns in their own order.
+template <class Act>
+SILT_INLINE Pair columns_of_pair(Pair a) {
+  if constexpr (sizeof(Act) == 2) {
+    FloatVector columns[2 * kParts];
+    SILT_EACH_PART {
+      const auto low = hn::InterleaveLower(FloatTag(), a.first.part[i], a.second.part[i]);
+      const auto high = hn::InterleaveUpper(FloatTag(), a.first.part[i], a.second.part[i]);
+#if HWY_TARGET == HWY_NEON
+      columns[2 * i] = low;
+      columns[2 * i + 1] = high;
+#else
+      // Blocks of four: low has 0, 2, 4, 6 of the columns' blocks and high has 1, 3, 5, 7 (AVX2: up to 3).
+      columns[2 * i] = hn::ConcatLowerLower(FloatTag(), high, low);
+      columns[2 * i + 1] = hn::ConcatUpperUpper(FloatTag(), high, low);
+#if HWY_TARGET == HWY_AVX3
+      columns[2 * i].raw = _mm512_shuffle_f32x4(columns[2 * i].raw, columns[2 * i].raw, 0xd8);
+      columns[2 * i + 1].raw = _mm512_shuffle_f32x4(columns[2 * i + 1].raw, columns[2 * i + 1].raw, 0xd8);
+#endif
+#endif
+    }
+    Pair r;
+    SILT_EACH_PART r.first.part[i] = columns[i];
+    SILT_EACH_PART r.second.part[i] = columns[kParts + i];
+    return r;
+  } else {
+    return a;
   }
 }
 

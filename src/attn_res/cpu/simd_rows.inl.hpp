@@ -281,13 +281,6 @@ void run_tiles(const Call<Act>& call, int64_t begin, int64_t end, const Workspac
 
 // ---- Launch
 template <class Act>
-bool aligned_for_streams(const void* data, int64_t row_stride) {
-  constexpr int64_t kLine = 64;
-  const auto address = reinterpret_cast<uintptr_t>(data);
-  return address % kLine == 0 && row_stride * static_cast<int64_t>(sizeof(Act)) % kLine == 0;
-}
-
-template <class Act>
 Status run(const AttnResProblem& p, const AttnResArgs& args, int requested) {
   Call<Act> call{p, args};
   int64_t workers = resolve_threads(requested);

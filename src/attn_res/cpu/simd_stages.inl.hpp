@@ -66,6 +66,14 @@ void written(Tile tile, T* row, const T* pad) {
   if (tile.padded()) std::copy_n(pad, tile.columns, row + tile.begin);
 }
 
+/// Whether rows at this address and distance can be written past the caches.
+template <class Act>
+bool aligned_for_streams(const void* data, int64_t row_stride) {
+  constexpr int64_t kLine = 64;
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  return address % kLine == 0 && row_stride * static_cast<int64_t>(sizeof(Act)) % kLine == 0;
+}
+
 // ---- Stage 1: statistics
 /// total += lanes, or total = lanes for the first tile of a row.
 SILT_INLINE void accumulate(float* total, Lanes lanes, bool first) {
@@ -141,19 +149,26 @@ void prefix_columns(const PrefixColumns<Act>& row, int64_t pairs, bool stream_sl
 }
 
 // ---- Between the stages
-/// logits in place: softmax. Padded to a multiple of kLanes by the caller with room for it.
-inline void softmax(float* x, int64_t count) {
+/// logits in place: exp(logit - largest), which `largest` receives, and their sum. Padded to a multiple of kLanes by
+/// the caller with room for it; NaN where a logit is NaN.
+inline float exponentials(float* x, int64_t count, float* largest) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
-  float largest = kNone;
-  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, x[i]);
+  *largest = kNone;
+  for (int64_t i = 0; i < count; ++i) *largest = std::max(*largest, x[i]);
   for (int64_t i = count; i % kLanes != 0; ++i) x[i] = kNone;
   Lanes total = zero();
   for (int64_t i = 0; i < count; i += kLanes) {
-    const Lanes e = exp(subtract(load(x + i), broadcast(largest)));
+    const Lanes e = exp(subtract(load(x + i), broadcast(*largest)));
     store(x + i, e);
     total = add(total, e);
   }
-  const Lanes denominator = broadcast(sum(total));
+  return sum(total);
+}
+
+/// logits in place: softmax.
+inline void softmax(float* x, int64_t count) {
+  float largest = 0;
+  const Lanes denominator = broadcast(exponentials(x, count, &largest));
   for (int64_t i = 0; i < count; i += kLanes) store(x + i, divide(load(x + i), denominator));
 }
 

@@ -22,6 +22,8 @@ struct SimdFunctions {
   void (*sums)(const float* lanes, float* out);
   // 32 columns, through a Pair.
   void (*widen)(const bf16* in, float* out);
+  void (*columns_bf16)(const bf16* in, float* out);
+  void (*columns_f32)(const float* in, float* out);
   void (*narrow)(const float* in, bf16* out);
   void (*stream)(const float* in, bf16* out);
   void (*copy_f32)(const float* in, float* out);

@@ -24,6 +24,17 @@ inline void run_widen(const bf16* in, float* out) {
     out[2 * i + 1] = halves[kLanes + i];
   }
 }
+/// The same by way of the parts of a Pair and columns_of_pair.
+template <class Act>
+void run_columns(const Act* in, float* out) {
+  Pair pair;
+  SILT_EACH_PART {
+    const PairPart part = load_pair_part(in, i);
+    pair.first.part[i] = part.first;
+    pair.second.part[i] = part.second;
+  }
+  store_packed(out, columns_of_pair<Act>(pair));
+}
 inline Pair shuffled_pair(const float* in) {
   float halves[kPairColumns];
   for (int i = 0; i < kLanes; ++i) {
@@ -62,6 +73,8 @@ inline SimdFunctions functions(std::string_view name) {
   f.sum = run_sum;
   f.sums = run_sums;
   f.widen = run_widen;
+  f.columns_bf16 = run_columns<bf16>;
+  f.columns_f32 = run_columns<float>;
   f.narrow = run_narrow;
   f.stream = run_stream;
   f.copy_f32 = run_copy_f32;

@@ -57,6 +57,8 @@ TEST_P(Simd, WidensAllBf16) {
     for (uint32_t i = 0; i < 32; ++i) in[i].bits = static_cast<uint16_t>(base + i);
     f().widen(in, out);
     for (int i = 0; i < 32; ++i) EXPECT_EQ(std::bit_cast<uint32_t>(out[i]), uint32_t{in[i].bits} << 16);
+    f().columns_bf16(in, out);
+    for (int i = 0; i < 32; ++i) EXPECT_EQ(std::bit_cast<uint32_t>(out[i]), uint32_t{in[i].bits} << 16);
   }
 }
 
@@ -89,6 +91,9 @@ TEST_P(Simd, Fp32PairsKeepTheirOrder) {
   float out[32];
   for (int i = 0; i < 32; ++i) in[i] = static_cast<float>(i) + 0.1F;
   f().copy_f32(in, out);
+  EXPECT_EQ(std::memcmp(in, out, sizeof in), 0);
+  std::fill(std::begin(out), std::end(out), kNaN);
+  f().columns_f32(in, out);
   EXPECT_EQ(std::memcmp(in, out, sizeof in), 0);
 }
 
