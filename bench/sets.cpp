@@ -34,6 +34,16 @@ std::vector<SetEntry> cpu_goals() {
   return entries;
 }
 
+std::vector<SetEntry> two_phase() {
+  std::vector<SetEntry> entries;
+  for (const int t : {256, 4096}) {
+    entries.push_back({fmt::format("attn_res_partials t={} q=8 n={} d={}", t, kBankSlots, kHidden), {Mode::cpu}});
+    entries.push_back({fmt::format("attn_res_merge t={} d={}", t, kHidden), {Mode::cpu}});
+    entries.push_back({attn_res(t, kBankSlots), {Mode::cpu}});
+  }
+  return entries;
+}
+
 /// Enough sizes for a curve.
 std::vector<SetEntry> cpu_sweep() {
   std::vector<SetEntry> entries;
@@ -166,6 +176,8 @@ const std::vector<NamedSet>& named_sets() {
         {"kda_recurrence seqs=2x3 h=2", {Mode::cpu}},
         {"kda_prefill seqs=2x5 h=2", {Mode::cpu}},
         {"rms_norm_gated t=5 h=2", {Mode::cpu}}}},
+      {"cpu-two-phase", "attn_res in two phases: a sweep for eight calls and eight merges against eight calls",
+       DeviceKind::cpu, Kernels::chosen, two_phase()},
       {"cpu-chain",
        "the operators of the KDA chain on their own",
        DeviceKind::cpu,

@@ -6,9 +6,11 @@
 #include <thread>
 
 #include "attn_res/cases.hpp"
+#include "device/facts.hpp"
 #include "proof/kernels_here.hpp"
 #include "proof/random.hpp"
 #include "proof/stop_when_broken.hpp"
+#include "proof/time_ratio.hpp"
 
 namespace silt {
 namespace {
@@ -166,6 +168,33 @@ TEST_P(Contract, EpsilonsAreUsedAndNotSwapped) {
   expect_right(c);
 }
 
+// 36d: a column's denormal source beside a normal one
+TEST_P(Contract, Denormals) {
+  AttnResCase c(problem_of("attn_res t=3 n=3 d=256"), 12);
+  for (int64_t i = 0; i < c.blocks.elements(); i += 2) {
+    if (i / 256 % 3 == 1) c.blocks.set(i, i % 4 == 0 ? 1e-39F : -3e-39F);
+  }
+  expect_right(c);
+}
+
+// 36d: no slower than 1.5 times normal data
+TEST_P(Contract, DenormalsCostNothing) {
+  if (here().device.kind != DeviceKind::cpu || here().kernel == "cpu_reference") return;
+  AttnResCase normal(problem_of("attn_res t=16 n=3 d=1024"), 14);
+  AttnResCase denormal = normal;
+  for (CaseTensor* tensor : {&denormal.prefix, &denormal.delta, &denormal.blocks}) {
+    tensor->fill([](int64_t i) { return i % 2 == 0 ? 1e-39F : -3e-39F; });
+  }
+  Launch alone = launch();
+  alone.threads = 1;
+  const double ratio =
+      time_ratio([&] { ASSERT_TRUE(normal.upload(here().device).ok() && denormal.upload(here().device).ok()); },
+                 [&] { ASSERT_TRUE(attn_res(denormal.args(), alone).ok()); },
+                 [&] { ASSERT_TRUE(attn_res(normal.args(), alone).ok()); }, 1.5);
+  RecordProperty("ratio", fmt::format("{:.2f}", ratio));
+  EXPECT_LE(ratio, 1.5);
+}
+
 // 12: more than 2^31 elements between the slots of a slot-major bank; only the pages used are touched
 TEST_P(Contract, OffsetsAre64Bit) {
   constexpr int64_t kFar = (int64_t{1} << 30) + 4096;
@@ -234,6 +263,26 @@ TEST_P(Determinism, ARowDependsOnItselfOnly) {
       ASSERT_TRUE(split.run(here().device, with).ok());
       ASSERT_TRUE(expect_bitwise("output", split.output.bytes(), many.output.bytes()).ok) << threads << " threads";
     }
+  }
+}
+
+// 27: so many rows for one thread that what it writes goes past the caches; shared by more threads it stays in them
+TEST_P(Determinism, RowsWrittenPastTheCachesAreTheSame) {
+  if (here().device.kind != DeviceKind::cpu) return;
+  constexpr int64_t kColumns = 1024;
+  const int64_t rows = cpu_facts().l2_bytes / 2 / (2 * kColumns) + 8;
+  AttnResCase streamed(problem_of(fmt::format("attn_res t={} n=1 d=1024 write=1", rows)), 21);
+  AttnResCase kept = streamed;
+  Launch with = launch();
+  with.threads = 1;
+  ASSERT_TRUE(streamed.run(here().device, with).ok());
+  const Verdict verdict = streamed.verify();
+  EXPECT_TRUE(verdict.ok) << verdict.detail;
+  with.threads = 64;
+  ASSERT_TRUE(kept.run(here().device, with).ok());
+  for (const auto& [a, b] : {std::pair{&streamed.output, &kept.output}, std::pair{&streamed.prefix, &kept.prefix},
+                             std::pair{&streamed.blocks, &kept.blocks}}) {
+    EXPECT_TRUE(expect_bitwise("streamed", a->bytes(), b->bytes()).ok);
   }
 }
 

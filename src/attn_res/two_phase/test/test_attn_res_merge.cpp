@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "attn_res/two_phase/cases.hpp"
+#include "device/facts.hpp"
 #include "proof/kernels_here.hpp"
 #include "proof/stop_when_broken.hpp"
+#include "proof/time_ratio.hpp"
 
 namespace silt {
 namespace {
@@ -159,6 +161,31 @@ TEST_P(Contract, EpsilonsAreUsedAndNotSwapped) {
   expect_right(c);
 }
 
+// 36d: a column's denormal source beside a normal one
+TEST_P(Contract, Denormals) {
+  AttnResMergeCase c(problem_of("attn_res_merge t=3 d=256"), 12);
+  for (int64_t i = 0; i < c.mix.elements(); i += 2) c.mix.set(i, i % 4 == 0 ? 1e-39F : -3e-39F);
+  expect_right(c);
+}
+
+// 36d: no slower than 1.5 times normal data
+TEST_P(Contract, DenormalsCostNothing) {
+  if (here().device.kind != DeviceKind::cpu || here().kernel == "cpu_reference") return;
+  AttnResMergeCase normal(problem_of("attn_res_merge t=16 d=1024"), 14);
+  AttnResMergeCase denormal = normal;
+  for (CaseTensor* tensor : {&denormal.prefix, &denormal.delta, &denormal.mix}) {
+    tensor->fill([](int64_t i) { return i % 2 == 0 ? 1e-39F : -3e-39F; });
+  }
+  Launch alone = launch();
+  alone.threads = 1;
+  const double ratio =
+      time_ratio([&] { ASSERT_TRUE(normal.upload(here().device).ok() && denormal.upload(here().device).ok()); },
+                 [&] { ASSERT_TRUE(attn_res_merge(denormal.args(), alone).ok()); },
+                 [&] { ASSERT_TRUE(attn_res_merge(normal.args(), alone).ok()); }, 1.5);
+  RecordProperty("ratio", fmt::format("{:.2f}", ratio));
+  EXPECT_LE(ratio, 1.5);
+}
+
 // 12: rows more than 2^31 elements apart
 TEST_P(Contract, OffsetsAre64Bit) {
   constexpr int64_t kFar = (int64_t{1} << 31) + 4096;
@@ -219,6 +246,26 @@ TEST_P(Determinism, ARowDependsOnItselfOnly) {
       ASSERT_TRUE(split.run(here().device, with).ok());
       ASSERT_TRUE(expect_bitwise("output", split.output.bytes(), many.output.bytes()).ok) << threads << " threads";
     }
+  }
+}
+
+// 27: so many rows for one thread that what it writes goes past the caches; shared by more threads it stays in them
+TEST_P(Determinism, RowsWrittenPastTheCachesAreTheSame) {
+  if (here().device.kind != DeviceKind::cpu) return;
+  constexpr int64_t kColumns = 1024;
+  const int64_t rows = cpu_facts().l2_bytes / 2 / (2 * kColumns) + 8;
+  AttnResMergeCase streamed(problem_of(fmt::format("attn_res_merge t={} d=1024 write=1", rows)), 21);
+  AttnResMergeCase kept = streamed;
+  Launch with = launch();
+  with.threads = 1;
+  ASSERT_TRUE(streamed.run(here().device, with).ok());
+  const Verdict verdict = streamed.verify();
+  EXPECT_TRUE(verdict.ok) << verdict.detail;
+  with.threads = 64;
+  ASSERT_TRUE(kept.run(here().device, with).ok());
+  for (const auto& [a, b] : {std::pair{&streamed.output, &kept.output}, std::pair{&streamed.prefix, &kept.prefix},
+                             std::pair{&streamed.slot, &kept.slot}}) {
+    EXPECT_TRUE(expect_bitwise("streamed", a->bytes(), b->bytes()).ok);
   }
 }
 
