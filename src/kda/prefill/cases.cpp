@@ -178,7 +178,7 @@ Verdict verify_head(const Sides& sides, int64_t sequence, int64_t head) {
   const kda::Rows rows = kda::rows_of(sides.before.offsets, sequence);
   KdaPrefillCarry<double, Act> carry;
   kda_prefill_start(p, sides.before, sequence, head, slot, &carry);
-  kda::HeadBound bound;
+  kda::HeadBound bound(kKdaPrefillTogether);
   Verdict verdict;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     verdict.merge(verify_token(sides, row, head, &carry, &bound));
@@ -259,6 +259,15 @@ std::vector<std::string> kda_prefill_check_lines() {
       "kda_prefill seqs=1x2 h=48",
       "kda_prefill seqs=1x2 h=64",
       "kda_prefill seqs=1x2 h=96",
+      // Around chunks of 16 tokens: one short of it, full, one over; sequences of several, and of mixed lengths.
+      "kda_prefill seqs=2x15 h=1",
+      "kda_prefill seqs=2x16 h=1",
+      "kda_prefill seqs=2x17 h=1 initial=1",
+      "kda_prefill seqs=1x16 h=2 state=bf16",
+      "kda_prefill seqs=3x33 h=1 state=bf16 layout=ds bias=1 initial=1",
+      "kda_prefill seqs=1x64 h=1 dtype=f32 norm=0 gate=softplus",
+      "kda_prefill seqs=2x31 h=3 dtype=f32 state=bf16 initial=1 x_stride=1159 output_stride=401 align=4",
+      "kda_prefill seqs=9x16 h=2 t=150 lengths=ragged padded=2 initial=1",
       // Call keys.
       "kda_prefill seqs=3x5 h=2 norm=0",
       "kda_prefill seqs=3x5 h=2 gate=softplus norm=0 bias=1 layout=ds",

@@ -12,6 +12,11 @@
 
 namespace silt {
 
+/// The most tokens of a sequence that a kernel may take together: what the tolerance grants (contract.md).
+constexpr int64_t kKdaPrefillTogether = 16;
+/// How far such a kernel's results may be from a token loop's, relative to a head's output or a row of its state.
+constexpr double kKdaPrefillApart = 1e-4;
+
 struct KdaPrefillProblem {
   int64_t n = 0;              ///< sequences
   int64_t length = 0;         ///< tokens of each: t / n, rounded down

@@ -63,6 +63,27 @@ InputErrors conv_errors(const TokenResult<double>& token) {
   return errors;
 }
 
+const std::vector<double>& HeadBound::magnitudes(const double* state_before, const HeadVector<double>& decay) {
+  if (tokens_ % window_ == 0) {
+    if (tokens_ > 0) parts_[0] = parts_[1];
+    parts_[1].assign(state_before, state_before + kN * kN);
+    for (double& part : parts_[1]) part = std::abs(part);
+    if (tokens_ == 0 || window_ == 1) parts_[0] = parts_[1];
+  }
+  ++tokens_;
+  for (auto& parts : parts_) {
+    for (size_t i = 0; i < parts.size(); ++i) parts[i] *= decay[i % kN];
+  }
+  return parts_[0];
+}
+
+void HeadBound::add_part(int64_t v, double correction, const HeadVector<double>& k) {
+  if (window_ == 1) return;
+  for (auto& parts : parts_) {
+    for (size_t i = 0; i < kN; ++i) parts[static_cast<size_t>(v) * kN + i] += std::abs(correction * k[i]);
+  }
+}
+
 HeadVector<double> HeadBound::step(const GateRule& rule, const InputErrors& inputs, const double* state_before,
                                    const TokenResult<double>& token) {
   const StepInputs<double>& in = token.step;
@@ -81,34 +102,39 @@ HeadVector<double> HeadBound::step(const GateRule& rule, const InputErrors& inpu
   }
   const double sum = sum_error(kDim);
   kq_error += sum * kq;
+  // Of tokens taken together: the sum over them, and a product of up to so many decays.
+  const double together = window_ == 1 ? 0 : sum_error(window_) + static_cast<double>(window_) * kFloatEpsilon;
+  const std::vector<double>& parts = magnitudes(state_before, in.decay);
   const double q_norm = norm_of(in.q);
 
   HeadVector<double> o_error;
   for (size_t v = 0; v < kN; ++v) {
     const double* row = state_before + v * kN;
+    const double* part = parts.data() + v * kN;
     double predicted = 0;
     double predicted_error = 0;
     double read_error = 0;
     for (size_t k = 0; k < kN; ++k) {
-      const double s = row[k] * in.decay[k];
-      predicted += s * in.k[k];
-      predicted_error += std::abs(s) * ((decay[k] + sum) * std::abs(in.k[k]) + k_error[k]);
-      read_error += std::abs(s) * ((decay[k] + sum) * std::abs(in.q[k]) + q_error[k]);
+      predicted += row[k] * in.decay[k] * in.k[k];
+      predicted_error += part[k] * ((decay[k] + sum + together) * std::abs(in.k[k]) + k_error[k]);
+      read_error += part[k] * ((decay[k] + sum + together) * std::abs(in.q[k]) + q_error[k]);
     }
     const double correction = (in.v[v] - predicted) * in.beta;
     const double correction_error =
-        in.beta * (inputs[2][v] + predicted_error + 2 * kFloatEpsilon * (std::abs(in.v[v]) + std::abs(predicted))) +
+        in.beta * (inputs[2][v] + predicted_error + 2 * kFloatEpsilon * (std::abs(in.v[v]) + std::abs(predicted)) +
+                   together * std::abs(in.v[v])) +
         2 * kFunction * std::abs(correction);
     double squares = 0;
     for (size_t k = 0; k < kN; ++k) {
-      const double s = std::abs(row[k] * in.decay[k]);
-      const double moved = s * (decay[k] + 2 * kFloatEpsilon) + correction_error * std::abs(in.k[k]) +
-                           std::abs(correction) * (k_error[k] + 4 * kFloatEpsilon * std::abs(in.k[k]));
+      const double moved = part[k] * (decay[k] + 2 * kFloatEpsilon + together) + correction_error * std::abs(in.k[k]) +
+                           std::abs(correction) * (k_error[k] + (4 * kFloatEpsilon + together) * std::abs(in.k[k]));
       squares += moved * moved;
     }
     const double carried = largest_decay * rows_[v];
-    o_error[v] = finite(read_error + correction_error * kq + std::abs(correction) * kq_error + carried * q_norm);
+    o_error[v] = finite(read_error + correction_error * kq + std::abs(correction) * (kq_error + together * kq) +
+                        carried * q_norm);
     rows_[v] = finite(carried + std::sqrt(squares)) + kFlushed;
+    add_part(static_cast<int64_t>(v), correction, in.k);
   }
   return o_error;
 }

@@ -2,6 +2,8 @@
 // formulas: contract.md of decode (one token) and of prefill (many).
 #pragma once
 
+#include <vector>
+
 #include "kda/shared/reference.hpp"
 
 namespace silt::kda {
@@ -23,9 +25,12 @@ struct GateRule {
   const float* dt_bias = nullptr;
 };
 
-/// Follows one head's state through its tokens.
+/// Follows one head's state through its tokens, for kernels that may take up to `window` neighbouring tokens together
+/// (contract.md of prefill); 1 is the token loop.
 class HeadBound {
  public:
+  explicit HeadBound(int64_t window = 1) : window_(window) {}
+
   /// Moves on by a token: `state_before` is the exact state before it, `token` the exact result. Returns the absolute
   /// error of o.
   HeadVector<double> step(const GateRule& rule, const InputErrors& inputs, const double* state_before,
@@ -34,7 +39,15 @@ class HeadBound {
   [[nodiscard]] double row(int64_t v) const { return rows_[static_cast<size_t>(v)]; }
 
  private:
+  /// Magnitudes S'[v][k] that a readout of this token may be summed from: those of the state itself, or of its parts.
+  const std::vector<double>& magnitudes(const double* state_before, const HeadVector<double>& decay);
+  /// The token's own part.
+  void add_part(int64_t v, double correction, const HeadVector<double>& k);
+
+  int64_t window_;
+  int64_t tokens_ = 0;
   HeadVector<double> rows_{};
+  std::vector<double> parts_[2];  ///< the parts' magnitudes, kept apart for at least a window, and for less than one
 };
 
 /// Error of the gated norm's result, from the error of its input.

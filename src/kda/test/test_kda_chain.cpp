@@ -4,20 +4,31 @@
 
 #include "kda/prefill/cases.hpp"
 #include "kda/test/chain.hpp"
+#include "proof/kernels_here.hpp"
 
 namespace silt {
 namespace {
 
 using namespace kda_chain;
 
-class Chain : public testing::TestWithParam<const char*> {
- protected:
-  [[nodiscard]] static Launch launch() {
-    Launch launch;
-    launch.policy = Policy::require(GetParam());
-    return launch;
-  }
+/// Kernels of one target that share their steps.
+struct Target {
+  std::string name;
+  std::string conv;
+  std::string rule;
+  std::string norm;
+  std::string decode;
+  std::string prefill;
+  [[nodiscard]] Kernels chain() const { return {conv.c_str(), rule.c_str(), norm.c_str()}; }
 };
+
+Launch launch_of(const std::string& kernel) {
+  Launch launch;
+  launch.policy = Policy::require(kernel);
+  return launch;
+}
+
+class Chain : public testing::TestWithParam<Target> {};
 
 const char* const kLines[] = {
     "kda_decode b=5 h=3",
@@ -33,7 +44,7 @@ TEST_P(Chain, OfFloatsIsTheFusedStep) {
   for (const char* line : kLines) {
     KdaDecodeCase c(problem_of<KdaDecodeProblem>(line), 1);
     ASSERT_TRUE(c.upload({}).ok());
-    run_chain(c, DType::f32, {GetParam(), GetParam(), GetParam()});
+    run_chain(c, DType::f32, GetParam().chain());
     ASSERT_FALSE(HasFatalFailure()) << line;
     ASSERT_TRUE(c.download().ok());
     const Verdict verdict = c.verify();
@@ -48,7 +59,7 @@ TEST_P(Chain, OfHalvesIsWithinTwoUlps) {
     if (problem.dtype != DType::bf16) continue;
     KdaDecodeCase c(problem, 2);
     ASSERT_TRUE(c.upload({}).ok());
-    run_chain(c, DType::bf16, {GetParam(), GetParam(), GetParam()});
+    run_chain(c, DType::bf16, GetParam().chain());
     ASSERT_FALSE(HasFatalFailure()) << line;
     ASSERT_TRUE(c.download().ok());
     const Verdict verdict = verify_halves(c);
@@ -84,14 +95,14 @@ TEST_P(Chain, PrefillThenDecodeIsPrefillOfTheWhole) {
     take(first, 0, 9);
     first.state = whole.state;
     first.conv_state = whole.conv_state;
-    ASSERT_TRUE(whole.run({}, launch()).ok());
-    ASSERT_TRUE(first.run({}, launch()).ok());
+    ASSERT_TRUE(whole.run({}, launch_of(GetParam().prefill)).ok());
+    ASSERT_TRUE(first.run({}, launch_of(GetParam().prefill)).ok());
     for (int64_t i = 0; i < 9 * p; ++i) ASSERT_EQ(first.output.get(i), whole.output.get(i)) << options << " " << i;
     step.state = first.state;
     step.conv_state = first.conv_state;
     for (int64_t t = 9; t < 14; ++t) {
       take(step, t, 1);
-      ASSERT_TRUE(step.run({}, launch()).ok());
+      ASSERT_TRUE(step.run({}, launch_of(GetParam().decode)).ok());
       for (int64_t i = 0; i < p; ++i) ASSERT_EQ(step.output.get(i), whole.output.get(t * p + i)) << options << " " << t;
     }
     EXPECT_TRUE(expect_bitwise("state", step.state.bytes(), whole.state.bytes()).ok) << options;
@@ -99,8 +110,21 @@ TEST_P(Chain, PrefillThenDecodeIsPrefillOfTheWhole) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kda, Chain, testing::Values("cpu_plain_rows", "cpu_reference"),
-                         [](const auto& param) { return std::string(param.param); });
+/// The portable kernels, the reference, and every SIMD target at hand.
+std::vector<Target> every_target() {
+  std::vector<Target> all;
+  for (const char* name : {"cpu_plain_rows", "cpu_reference"}) all.push_back({name, name, name, name, name, name});
+  constexpr std::string_view kHeads = "_heads";
+  for (const KernelHere& here : kernels_here("kda_decode")) {
+    if (here.device.kind != DeviceKind::cpu || !here.kernel.ends_with(kHeads)) continue;
+    const std::string target = here.kernel.substr(0, here.kernel.size() - kHeads.size());
+    all.push_back({target, target + "_channels", here.kernel, target + "_rows", here.kernel, target + "_tokens"});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kda, Chain, testing::ValuesIn(every_target()),
+                         [](const auto& param) { return param.param.name; });
 
 }  // namespace
 }  // namespace silt

@@ -1,4 +1,5 @@
 // kda_prefill: every kernel at hand, every case. The comments name the row of docs/cases.md.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "kda/prefill/cases.hpp"
 #include "kda/shared/layout.hpp"
 #include "proof/kernels_here.hpp"
+#include "proof/time_ratio.hpp"
 
 namespace silt {
 namespace {
@@ -79,6 +81,8 @@ class EveryKernel : public testing::TestWithParam<KernelHere> {
     launch.policy = Policy::require(here().kernel);
     return launch;
   }
+  /// Whether the kernel takes several tokens of a sequence together.
+  [[nodiscard]] bool chunked() const { return here().kernel.find("_chunk") != std::string::npos; }
   void expect_right(KdaPrefillCase& c) const {
     const Status status = c.run(here().device, launch());
     ASSERT_TRUE(status.ok()) << status.message();
@@ -95,7 +99,7 @@ TEST_P(Contract, NothingToDoIsSuccess) {
     KdaPrefillCase c(problem_of(line), 1);
     expect_right(c);
   }
-  KdaPrefillCase empty(problem_of("kda_prefill seqs=3x2 h=2 initial=1"), 1);
+  KdaPrefillCase empty(problem_of("kda_prefill seqs=3x6 h=2 initial=1"), 1);
   for (int64_t i = 0; i <= 3; ++i) empty.offsets.set_int(i, 4);
   expect_right(empty);
 }
@@ -106,7 +110,7 @@ TEST_P(Contract, OffsetsAre64Bit) {
   constexpr int32_t kFar[] = {1400, 1366};
   constexpr int64_t kSlots = 1402;
   constexpr int64_t kConvStride = int64_t{1} << 21;
-  KdaPrefillCase c(problem_of("kda_prefill seqs=2x2 h=96"), 2);
+  KdaPrefillCase c(problem_of("kda_prefill seqs=2x16 h=96"), 2);
   const int64_t slot = c.problem.state_slot_stride;
   const int64_t conv_slot = c.problem.conv_slot_stride;
   ASSERT_TRUE(c.upload(here().device).ok());
@@ -137,13 +141,13 @@ TEST_P(Contract, OffsetsAre64Bit) {
 
 // 15, 16, 17
 TEST_P(Contract, Extremes) {
-  for (const char* line : {"kda_prefill seqs=3x4 h=2", "kda_prefill seqs=3x4 h=2 gate=softplus state=bf16"}) {
+  for (const char* line : {"kda_prefill seqs=3x20 h=2", "kda_prefill seqs=3x20 h=2 gate=softplus state=bf16"}) {
     KdaPrefillCase c(problem_of(line), 3);
     const float gates[] = {30, -30, -kInf, kInf};
     for (int64_t i = 0; i < c.raw_gate.elements(); ++i) c.raw_gate.set(i, gates[i / (2 * kDim) % 4]);
     for (int64_t i = 0; i < c.raw_beta.elements(); ++i) c.raw_beta.set(i, i % 3 == 0 ? 40.0F : -40.0F);
     c.A_log.set(0, 6.0F);
-    for (int64_t i = 0; i < 4 * 768; ++i) c.x.set(i, 0.0F);
+    for (int64_t i = 0; i < 20 * 768; ++i) c.x.set(i, 0.0F);
     for (int64_t i = 0; i < 768 * 3; ++i) c.conv_state.set(c.state_indices.get_int(0) * 768 * 3 + i, 0.0F);
     expect_right(c);
     for (int64_t i = 0; i < c.output.elements(); ++i) ASSERT_TRUE(std::isfinite(c.output.get(i))) << i;
@@ -151,22 +155,49 @@ TEST_P(Contract, Extremes) {
   }
 }
 
-// 21: a NaN reaches later tokens of its own sequence and head, and no others
+// 18: the same keys again and again, beta near 1, no decay: every token undoes the one before, and nothing grows
+TEST_P(Contract, IdenticalKeysStayBounded) {
+  for (const char* line : {"kda_prefill seqs=1x64 h=1 norm=0 dtype=f32", "kda_prefill seqs=1x64 h=1 gate=softplus"}) {
+    KdaPrefillCase c(problem_of(line), 12);
+    for (int64_t row = 0; row < 64; ++row) {
+      for (int64_t i = 0; i < kDim; ++i) c.x.set(row * 3 * kDim + kDim + i, 0.5F + 0.25F * static_cast<float>(i % 3));
+    }
+    c.raw_gate.fill([](int64_t) { return -kInf; });
+    c.raw_beta.fill([](int64_t) { return 12.0F; });
+    expect_right(c);
+  }
+}
+
+// 21: a NaN reaches later tokens of its own sequence and head, and no others; also none before it in its chunk
 TEST_P(Contract, ANaNStaysInItsSequence) {
-  KdaPrefillCase c(problem_of("kda_prefill seqs=3x4 h=2"), 4);
-  c.x.set((1 * 4 + 2) * 768 + 256 + kDim + 5, kNaN);  // sequence 1, token 2, k of head 1
+  for (const int64_t token : {0, 5, 15, 16, 18}) {
+    KdaPrefillCase c(problem_of("kda_prefill seqs=3x20 h=2"), 4);
+    c.x.set((20 + token) * 768 + 256 + kDim + 5, kNaN);  // sequence 1, k of head 1
+    expect_right(c);
+    for (int64_t i = 0; i < c.output.elements(); ++i) {
+      const int64_t row = i / (2 * kDim);
+      const bool hit = row >= 20 + token && row < 40 && i / kDim % 2 == 1;
+      ASSERT_EQ(std::isnan(c.output.get(i)), hit) << token << " " << i;
+    }
+  }
+}
+
+// 21: a NaN of q or of the output gate stays in the tokens that read it, and out of the state
+TEST_P(Contract, ANaNThatIsOnlyReadStaysOutOfTheState) {
+  KdaPrefillCase c(problem_of("kda_prefill seqs=1x32 h=1"), 4);
+  c.x.set(4 * 384 + 5, kNaN);  // q of tokens 4 to 7, by the convolution
+  c.output_gate.set(20 * kDim + 7, kNaN);
   expect_right(c);
   for (int64_t i = 0; i < c.output.elements(); ++i) {
-    const int64_t row = i / (2 * kDim);
-    const bool hit = (row == 6 || row == 7) && i / kDim % 2 == 1;
-    ASSERT_EQ(std::isnan(c.output.get(i)), hit) << i;
+    const int64_t token = i / kDim;
+    ASSERT_EQ(std::isnan(c.output.get(i)), (token >= 4 && token < 8) || i == 20 * kDim + 7) << i;
   }
 }
 
 // 31: whatever the slot holds is ignored; the bits are those of a zeroed slot
 TEST_P(Contract, WithoutInitialStateIsFromZero) {
-  for (const char* line :
-       {"kda_prefill seqs=2x5 h=2 initial=1", "kda_prefill seqs=2x2 h=2 initial=1 layout=ds state=bf16"}) {
+  for (const char* line : {"kda_prefill seqs=2x18 h=2 initial=1", "kda_prefill seqs=2x8 h=2 initial=1",
+                           "kda_prefill seqs=2x17 h=2 initial=1 layout=ds state=bf16"}) {
     KdaPrefillCase ignored(problem_of(line), 5);
     KdaPrefillCase zeroed = ignored;
     for (int64_t i = 0; i < 2; ++i) {
@@ -220,34 +251,122 @@ void run_piece(KdaPrefillCase& whole, const KdaPrefillCase& fresh, int64_t begin
   whole.conv_state = piece.conv_state;
 }
 
+/// The token loop of a kernel's target: itself where it takes token by token.
+std::string token_loop_of(const std::string& kernel) {
+  const size_t chunk = kernel.find("chunk16");
+  return chunk == std::string::npos ? kernel : kernel.substr(0, chunk) + "tokens";
+}
+
+/// All tokens of `whole` in pieces. Pieces too short for a chunked kernel go to the token loop of the same target, as a
+/// call without a policy would have it.
+void run_pieces(KdaPrefillCase& whole, int64_t piece, const KernelHere& here) {
+  const KdaPrefillCase fresh = whole;
+  ASSERT_TRUE(whole.upload({}).ok());  // keeps the pools as they were, for verify
+  for (int64_t begin = 0; begin < whole.problem.t; begin += piece) {
+    const int64_t end = std::min(begin + piece, whole.problem.t);
+    const std::string kernel = end - begin >= 16 ? here.kernel : token_loop_of(here.kernel);
+    Launch launch;
+    launch.policy = Policy::require(kernel);
+    run_piece(whole, fresh, begin, end, here.device, launch);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
 // 30: a sequence in pieces of 1, 7 and 64 tokens is the sequence as a whole
 TEST_P(Contract, PiecesMakeTheWhole) {
-  KdaPrefillCase whole(problem_of("kda_prefill seqs=1x131 h=2"), 6);
-  const KdaPrefillCase fresh = whole;
+  const KdaPrefillCase fresh(problem_of("kda_prefill seqs=1x131 h=2"), 6);
+  KdaPrefillCase whole = fresh;
   expect_right(whole);
-  for (const int64_t piece : {1, 7, 64}) {
+  for (const int64_t piece : {1, 7, 16, 64}) {
     KdaPrefillCase pieces = fresh;
-    ASSERT_TRUE(pieces.upload({}).ok());  // keeps the pools as they were, for verify
-    for (int64_t begin = 0; begin < 131; begin += piece) {
-      run_piece(pieces, fresh, begin, std::min<int64_t>(begin + piece, 131), here().device, launch());
-      ASSERT_FALSE(HasFatalFailure());
-    }
+    run_pieces(pieces, piece, here());
+    ASSERT_FALSE(HasFatalFailure()) << piece;
     const Verdict verdict = pieces.verify();
     EXPECT_TRUE(verdict.ok) << piece << ": " << verdict.detail;
-    if (here().kernel != "cpu_plain_rows" && here().kernel != "cpu_reference") continue;
-    // The token loops: the same bits.
+    if (here().device.kind != DeviceKind::cpu) continue;
+    // The same bits: of token loops always, of chunks where they fall on the same tokens.
+    if (chunked() && piece % 16 != 0) continue;
     EXPECT_TRUE(expect_bitwise("output", pieces.output.bytes(), whole.output.bytes()).ok) << piece;
     EXPECT_TRUE(expect_bitwise("state", pieces.state.bytes(), whole.state.bytes()).ok) << piece;
     EXPECT_TRUE(expect_bitwise("history", pieces.conv_state.bytes(), whole.conv_state.bytes()).ok) << piece;
   }
 }
 
+/// Both on the same inputs: the worst of a head's outputs and of its state rows.
+double distance(const KdaPrefillCase& a, const KdaPrefillCase& b) {
+  double worst = 0;
+  const auto rows = [&](const CaseTensor& x, const CaseTensor& y) {
+    for (int64_t at = 0; at < x.elements(); at += kDim) {
+      double apart = 0;
+      double size = 0;
+      for (int64_t i = at; i < at + kDim; ++i) {
+        apart += std::pow(static_cast<double>(x.get(i)) - static_cast<double>(y.get(i)), 2);
+        size += std::pow(static_cast<double>(y.get(i)), 2);
+      }
+      worst = std::max(worst, apart == 0 ? 0 : std::sqrt(apart / size));
+    }
+  };
+  rows(a.output, b.output);
+  rows(a.state, b.state);
+  return worst;
+}
+
+// 16: chunks are the token loop, as near as the contract says, over 512 tokens and the whole range of the gates
+TEST_P(Contract, ChunksAreTheTokenLoop) {
+  if (!chunked() || here().device.kind != DeviceKind::cpu) return;
+  struct Range {
+    float gate;
+    float a_log;
+  };
+  const std::string loop = token_loop_of(here().kernel);
+  for (const auto& [gate, a_log] : {Range{0, 0}, Range{30, 6}, Range{-30, 6}, Range{-kInf, 0}, Range{2, -3}}) {
+    for (const char* line :
+         {"kda_prefill seqs=1x512 h=2 norm=0 dtype=f32", "kda_prefill seqs=1x512 h=2 norm=0 dtype=f32 gate=softplus"}) {
+      KdaPrefillCase chunks(problem_of(line), 13);
+      for (int64_t i = 0; i < chunks.raw_gate.elements(); ++i) {
+        if (gate != 0) chunks.raw_gate.set(i, i % 5 == 0 ? chunks.raw_gate.get(i) : gate);
+      }
+      chunks.A_log.set(0, a_log);
+      KdaPrefillCase tokens = chunks;
+      ASSERT_TRUE(chunks.run(here().device, launch()).ok());
+      ASSERT_TRUE(tokens.run(here().device, {.policy = Policy::require(loop)}).ok());
+      const double apart = distance(chunks, tokens);
+      RecordProperty(fmt::format("apart_{}_{}_{}", gate, a_log, chunks.problem.gate == kda::Gate::safe ? 1 : 0),
+                     fmt::format("{:.2e}", apart));
+      EXPECT_LE(apart, kKdaPrefillApart) << line << " " << gate << " " << a_log;
+    }
+  }
+}
+
+// 36d: no slower than 1.5 times normal data
+TEST_P(Contract, DenormalsCostNothing) {
+  if (here().device.kind != DeviceKind::cpu || here().kernel == "cpu_reference") return;
+  KdaPrefillCase normal(problem_of("kda_prefill seqs=1x16 h=2"), 11);
+  // k of both heads, and what the history holds of it, are zero: nothing lifts the state again.
+  for (int64_t row = 0; row < 16; ++row) {
+    for (int64_t i = 256; i < 512; ++i) normal.x.set(row * 768 + i, 0.0F);
+  }
+  normal.conv_state.fill([](int64_t) { return 0.0F; });
+  KdaPrefillCase denormal = normal;
+  denormal.state.fill([](int64_t i) { return i % 2 == 0 ? 1e-40F : -3e-39F; });
+  Launch alone = launch();
+  alone.threads = 1;
+  const double ratio =
+      time_ratio([&] { ASSERT_TRUE(normal.upload(here().device).ok() && denormal.upload(here().device).ok()); },
+                 [&] { ASSERT_TRUE(kda_prefill(denormal.args(), alone).ok()); },
+                 [&] { ASSERT_TRUE(kda_prefill(normal.args(), alone).ok()); }, 1.5);
+  RecordProperty("ratio", fmt::format("{:.2f}", ratio));
+  EXPECT_LE(ratio, 1.5);
+}
+
 class Determinism : public EveryKernel {};
 
 // 25, 26, 27
 TEST_P(Determinism, ThreadsDoNotMatter) {
-  for (const char* line : {"kda_prefill seqs=6x4 h=3 t=29 lengths=ragged padded=1 layout=ds initial=1",
-                           "kda_prefill seqs=1x9 h=1 state=bf16"}) {
+  for (const char* line :
+       {"kda_prefill seqs=6x15 h=3 t=90 lengths=ragged padded=1 layout=ds initial=1",
+        "kda_prefill seqs=1x35 h=1 state=bf16", "kda_prefill seqs=3x17 h=2 dtype=f32 norm=0 padded=1",
+        "kda_prefill seqs=1x40 h=3 layout=ds", "kda_prefill seqs=24x1 h=1 state=bf16"}) {
     KdaPrefillCase first(problem_of(line), 7);
     ASSERT_TRUE(first.run(here().device, launch()).ok());
     for (const int threads : {1, 2, 3, 8, 64}) {
@@ -262,14 +381,48 @@ TEST_P(Determinism, ThreadsDoNotMatter) {
   }
 }
 
+// 27: a sequence alone, in another slot and among others has the same bits
+TEST_P(Determinism, ASequenceDependsOnItselfOnly) {
+  constexpr int64_t kState = 2 * kDim * kDim;
+  constexpr int64_t kConv = 2 * kDim * 3 * 3;
+  for (const char* options : {"", " state=bf16", " layout=ds"}) {
+    const KdaPrefillCase fresh(problem_of(fmt::format("kda_prefill seqs=5x21 h=2 slots=9{}", options)), 10);
+    KdaPrefillCase many = fresh;
+    ASSERT_TRUE(many.run(here().device, launch()).ok());
+    for (const int64_t row : {0, 3, 4}) {
+      KdaPrefillCase alone(problem_of(fmt::format("kda_prefill seqs=1x21 h=2 slots=4{}", options)), 99);
+      for (auto tensor : {&KdaPrefillCase::conv_weight, &KdaPrefillCase::A_log, &KdaPrefillCase::dt_bias,
+                          &KdaPrefillCase::norm_weight}) {
+        alone.*tensor = fresh.*tensor;
+      }
+      for (auto tensor :
+           {&KdaPrefillCase::x, &KdaPrefillCase::raw_gate, &KdaPrefillCase::raw_beta, &KdaPrefillCase::output_gate}) {
+        CaseTensor& to = alone.*tensor;
+        copy(fresh.*tensor, row * to.elements(), to, 0, to.elements());
+      }
+      const int64_t slot = fresh.state_indices.get_int(row);
+      const int64_t own = alone.state_indices.get_int(0);
+      copy(fresh.state, slot * kState, alone.state, own * kState, kState);
+      copy(fresh.conv_state, slot * kConv, alone.conv_state, own * kConv, kConv);
+      ASSERT_TRUE(alone.run(here().device, launch()).ok());
+      for (int64_t i = 0; i < alone.output.elements(); ++i) {
+        ASSERT_EQ(alone.output.get(i), many.output.get(row * alone.output.elements() + i)) << row << " " << i;
+      }
+      for (int64_t i = 0; i < kState; ++i) {
+        ASSERT_EQ(alone.state.get(own * kState + i), many.state.get(slot * kState + i)) << row << " " << i;
+      }
+    }
+  }
+}
+
 // 28
 TEST_P(Determinism, TwoCallersAtOnce) {
   std::vector<std::thread> callers;
   for (uint64_t caller = 0; caller < 2; ++caller) {
     callers.emplace_back([this, caller] {
       for (int run = 0; run < 5; ++run) {
-        KdaPrefillCase c(problem_of(caller == 0 ? "kda_prefill seqs=3x5 h=3"
-                                                : "kda_prefill seqs=2x7 h=2 state=bf16 gate=softplus layout=ds"),
+        KdaPrefillCase c(problem_of(caller == 0 ? "kda_prefill seqs=1x18 h=3"
+                                                : "kda_prefill seqs=1x21 h=2 state=bf16 gate=softplus layout=ds"),
                          caller);
         ASSERT_TRUE(c.run(here().device, launch()).ok());
         const Verdict verdict = c.verify();
@@ -355,7 +508,17 @@ TEST_P(Refusals, WrongArgumentsAreNamed) {
   EXPECT_TRUE(expect_bitwise("state", c.state.bytes(), before[0]).ok);
   EXPECT_TRUE(expect_bitwise("conv_state", c.conv_state.bytes(), before[1]).ok);
   EXPECT_TRUE(expect_bitwise("output", c.output.bytes(), before[2]).ok);
-  expect_right(c);
+  if (!chunked()) expect_right(c);
+}
+
+// A chunked kernel says why it leaves calls without a full chunk to the token loop
+TEST_P(Refusals, FewTokensFillNoChunk) {
+  if (!chunked() || here().device.kind != DeviceKind::cpu) return;
+  KdaPrefillCase c(problem_of("kda_prefill seqs=3x5 h=2"), 8);
+  const Status status = c.run(here().device, launch());
+  EXPECT_EQ(status.code(), StatusCode::unsupported);
+  EXPECT_NE(status.message().find("refuses: t: has 15, needs 16 or more, so that a chunk is full"), std::string::npos)
+      << status.message();
 }
 
 std::string kernel_name(const testing::TestParamInfo<KernelHere>& param) { return param.param.kernel; }

@@ -8,6 +8,7 @@
 #include "kda/shared/case_pool.hpp"
 #include "kda/shared/cpu_maths.hpp"
 #include "kda/shared/cpu_steps.hpp"
+#include "proof/compare.hpp"
 
 namespace silt::kda {
 namespace {
@@ -257,6 +258,39 @@ TEST(Bounds, StayFiniteAndSmall) {
     EXPECT_TRUE(std::isfinite(again[static_cast<size_t>(v)])) << v;
     EXPECT_TRUE(std::isfinite(special.row(v))) << v;
   }
+}
+
+// Of tokens taken together the parts count: a token that cancels the state leaves the parts that it was summed from
+TEST(Bounds, PartsOfTokensTakenTogetherAreRemembered) {
+  constexpr int64_t kTogether = 16;
+  const std::vector<float> dt_bias(static_cast<size_t>(kDim), 0.0F);
+  const GateRule rule{Gate::safe, -5.0F, 0.0F, dt_bias.data()};
+  TokenResult<double> token;
+  token.z[1][0] = 1;
+  token.step.k[0] = 1;
+  token.step.q = token.step.k;
+  token.step.beta = 1;
+  token.step.decay.fill(1);
+  std::vector<double> state(static_cast<size_t>(kDim * kDim), 0.0);
+  HeadBound apart;
+  HeadBound together(kTogether);
+  const InputErrors exact{};
+  // The value of row 0 goes to 1000 and back to 0; then it is read again and again.
+  double small = 0;
+  double large = 0;
+  for (int64_t i = 0; i < 3 * kTogether; ++i) {
+    token.step.v[0] = i == 0 ? 1000 : 0;
+    small = apart.step(rule, exact, state.data(), token)[0];
+    large = together.step(rule, exact, state.data(), token)[0];
+    state[0] = token.step.v[0];
+    EXPECT_GE(large, small) << i;
+    if (i > 1 && i < kTogether) {
+      EXPECT_GT(large - small, 2000 * sum_error(kDim)) << i;
+    }
+  }
+  const double before = together.row(0);
+  together.step(rule, exact, state.data(), token);
+  EXPECT_LT(together.row(0) - before, 1e-9) << "parts from before the chunk are forgotten";
 }
 
 }  // namespace

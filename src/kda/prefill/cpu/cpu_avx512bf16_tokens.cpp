@@ -1,0 +1,12 @@
+// cpu_avx512bf16_tokens: simd_tokens.inl.hpp for this instruction set.
+#define SILT_SIMD_TARGET SILT_SIMD_AVX512BF16
+#include "kda/prefill/cpu/cpu_simd_tokens.hpp"
+#include "kda/prefill/cpu/simd_tokens.inl.hpp"
+
+namespace silt::kda_prefill_cpu_simd_tokens {
+
+Status launch_avx512bf16(const KdaPrefillProblem& problem, const KdaPrefillArgs& args, const Launch& launch) {
+  return SILT_SIMD_NAMESPACE::prefill::launch<SILT_SIMD_NAMESPACE::prefill::TokenLoop>(problem, args, launch);
+}
+
+}  // namespace silt::kda_prefill_cpu_simd_tokens
