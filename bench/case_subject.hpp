@@ -30,6 +30,7 @@ int64_t flops_of(const Problem& problem) {
 ///   static Status call(const Case&, const Launch&);
 ///   static constexpr int64_t kCallsPerStep;
 ///   static Problem comparable(Problem);
+///   static Status scalar(const Problem&, const Case&, const Launch&);  // the scalar build of the plain kernel
 template <class Traits>
 class CaseSubject : public Subject {
  public:
@@ -63,17 +64,16 @@ class CaseSubject : public Subject {
   }
 
   Status launch(std::string_view kernel, int64_t set, const Launch& launch) override {
-    Launch named = launch;
-    named.policy = Policy::require(kernel);
-    return Traits::call(*sets_.at(static_cast<size_t>(set)), named);
+    return call(kernel, problem_, *sets_.at(static_cast<size_t>(set)), launch);
   }
 
   Status verify(std::string_view kernel, const Launch& launch, Verified* verified) override {
     const Problem compared = Traits::comparable(problem_);
     Case c(compared, 2);
-    Launch named = launch;
-    named.policy = Policy::require(kernel);
-    SILT_TRY(c.run(device_, named));
+    SILT_TRY(c.upload(device_));
+    SILT_TRY(call(kernel, compared, c, launch));
+    SILT_TRY(synchronize(device_, launch.stream));
+    SILT_TRY(c.download());
     verified->verdict = c.verify();
     verified->what = compared.line() == problem_.line() ? "all rows" : "a smaller case: " + compared.line();
     return {};
@@ -89,7 +89,17 @@ class CaseSubject : public Subject {
     return {};
   }
 
+  /// The operator's entry among the rooms.
+  static Room room(std::string_view op) { return {op, {{kScalarRows, DeviceKind::cpu, nullptr, true}}, make}; }
+
  private:
+  static Status call(std::string_view kernel, const Problem& problem, const Case& c, const Launch& launch) {
+    if (kernel == kScalarRows) return Traits::scalar(problem, c, launch);
+    Launch named = launch;
+    named.policy = Policy::require(kernel);
+    return Traits::call(c, named);
+  }
+
   Problem problem_;
   Device device_{};
   std::vector<std::unique_ptr<Case>> sets_;

@@ -182,10 +182,17 @@ const std::vector<NamedSet>& named_sets() {
        "the operators of the KDA chain on their own",
        DeviceKind::cpu,
        Kernels::all,
-       {{"causal_conv1d_update b=64 c=4608", {Mode::cpu}},
+       {{"causal_conv1d_update b=64 c=4608", {Mode::cpu, Mode::cpu_warm}},
+        {"kda_recurrence seqs=1x1 h=12", {Mode::cpu_warm}},
         {"kda_recurrence seqs=64x1 h=12", {Mode::cpu}},
+        {"kda_recurrence seqs=1x16 h=3", {Mode::cpu_warm}},
+        {"kda_recurrence seqs=1x16 h=3 state=bf16", {Mode::cpu_warm}},
         {"kda_recurrence seqs=4x16 h=12", {Mode::cpu}},
-        {"rms_norm_gated t=64 h=12", {Mode::cpu}}}},
+        {"rms_norm_gated t=64 h=12", {Mode::cpu, Mode::cpu_warm}},
+        {"kda_prefill seqs=1x64 h=3", {Mode::cpu_warm}},
+        {"kda_prefill seqs=1x64 h=3 state=bf16", {Mode::cpu_warm}},
+        {"kda_prefill seqs=1x512 h=12", {Mode::cpu}},
+        {"kda_prefill seqs=64x8 h=12", {Mode::cpu}}}},
   };
   return all;
 }

@@ -69,6 +69,9 @@ struct Baseline {
   bool warm_only = false;  ///< measured of its own accord only where the cell has an in-cache series
 };
 
+/// The plain CPU kernel built without vectorisation (bench/CMakeLists.txt), a baseline of every room with SIMD kernels.
+inline constexpr std::string_view kScalarRows = "cpu_scalar_rows";
+
 /// A room's entry.
 struct Room {
   std::string_view op;

@@ -22,7 +22,6 @@ Status launch(const AttnResProblem& problem, const AttnResArgs& args, const Laun
 namespace silt::bench {
 namespace {
 
-constexpr std::string_view kScalar = "cpu_scalar_rows";
 constexpr int64_t kVerifiedRows = 32;
 constexpr float kRange = 1.5F;
 constexpr float kEpsilon = 1e-5F;
@@ -120,7 +119,7 @@ Status AttnResSubject::make_sets(Device device, int64_t count) {
 
 Status AttnResSubject::launch(std::string_view kernel, int64_t set, const Launch& launch) {
   const AttnResArgs a = args(set);
-  if (kernel == kScalar) return attn_res_cpu_scalar_rows::launch(p_, a, launch);
+  if (kernel == kScalarRows) return attn_res_cpu_scalar_rows::launch(p_, a, launch);
   Launch named = launch;
   named.policy = Policy::require(kernel);
   return attn_res(a, named);
@@ -297,6 +296,6 @@ Status make(const ProblemLine& line, std::unique_ptr<Subject>* subject) {
 
 }  // namespace
 
-Room attn_res_room() { return {"attn_res", {{kScalar, DeviceKind::cpu, nullptr, true}}, make}; }
+Room attn_res_room() { return {"attn_res", {{kScalarRows, DeviceKind::cpu, nullptr, true}}, make}; }
 
 }  // namespace silt::bench

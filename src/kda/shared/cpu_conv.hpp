@@ -5,7 +5,7 @@
 
 #include "kda/shared/cpu_steps.hpp"
 
-namespace silt::kda::cpu {
+namespace silt::kda::SILT_KDA_CPU {
 
 /// Up to 128 channels of one part of one sequence. The history is copied out first, so that it can be written while
 /// the tokens are still read; this object is the one owner of its channels.
@@ -57,4 +57,4 @@ class ConvInputs {
   Act before_[kHistory][kDim];
 };
 
-}  // namespace silt::kda::cpu
+}  // namespace silt::kda::SILT_KDA_CPU

@@ -1,5 +1,5 @@
-// Four floats at a time, and exp, sigmoid, SiLU and softplus on them, without branches or calls. A NaN stays a NaN.
-// Relative error below 5 * 2^-24 (test_kda_shared.cpp); results below 1.2e-38 may be flushed.
+// Four floats at a time (cpu_width.hpp), and exp, sigmoid, SiLU and softplus on them, without branches or calls. A NaN
+// stays a NaN. Relative error below 5 * 2^-24 (test_kda_shared.cpp); results below 1.2e-38 may be flushed.
 //
 // GCC 12 leaves both a sum in an array of partial sums and a clamp by comparison scalar (measured: 23 us for a head's
 // state instead of 5), so the vector is spelled out; every target of GCC and clang has one of this width.
@@ -9,12 +9,29 @@
 #include <cstdint>
 #include <cstring>
 
-namespace silt::kda::cpu {
+#include "kda/shared/cpu_width.hpp"
 
-constexpr int64_t kQuad = 4;
+namespace silt::kda::SILT_KDA_CPU {
+
+#ifdef SILT_SCALAR
+using Quad = float;
+using QuadBits = uint32_t;
+using QuadInts = int32_t;
+
+inline Quad all(float value) { return value; }
+inline float first(Quad x) { return x; }
+/// The sum of a Quad's elements.
+inline float across(Quad x) { return x; }
+#else
 using Quad = float __attribute__((vector_size(16)));
 using QuadBits = uint32_t __attribute__((vector_size(16)));
 using QuadInts = int32_t __attribute__((vector_size(16)));
+
+inline Quad all(float value) { return Quad{value, value, value, value}; }
+inline float first(Quad x) { return x[0]; }
+/// The sum of a Quad's elements.
+inline float across(Quad x) { return (x[0] + x[2]) + (x[1] + x[3]); }
+#endif
 
 inline Quad load(const float* from) {
   Quad quad;
@@ -22,8 +39,6 @@ inline Quad load(const float* from) {
   return quad;
 }
 inline void store(Quad quad, float* to) { std::memcpy(to, &quad, sizeof quad); }
-inline Quad all(float value) { return Quad{value, value, value, value}; }
-
 inline Quad exp(Quad x) {
   // Beyond these the result is infinite or 0. The comparisons are false for a NaN, which passes.
   constexpr float kHigh = 89.0F;
@@ -76,15 +91,12 @@ inline Quad softplus(Quad x) {
   return (x > 0.0F ? x : all(0.0F)) + s * p;
 }
 
-/// Sixteen partial sums, added by a fixed tree.
+/// Four Quads of partial sums, added by a fixed tree.
 struct Lanes {
   Quad quads[4] = {};
 
-  [[nodiscard]] float sum() const {
-    const Quad a = (quads[0] + quads[2]) + (quads[1] + quads[3]);
-    return (a[0] + a[2]) + (a[1] + a[3]);
-  }
+  [[nodiscard]] float sum() const { return across((quads[0] + quads[2]) + (quads[1] + quads[3])); }
 };
-constexpr int64_t kLanes = 16;
+constexpr int64_t kLanes = 4 * kQuad;
 
-}  // namespace silt::kda::cpu
+}  // namespace silt::kda::SILT_KDA_CPU

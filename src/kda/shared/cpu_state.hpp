@@ -5,7 +5,7 @@
 
 #include "kda/shared/cpu_steps.hpp"
 
-namespace silt::kda::cpu {
+namespace silt::kda::SILT_KDA_CPU {
 
 /// A head's stored state: itself where it is fp32, or a widened copy that is rounded once at the end. 64 KiB of stack.
 class WorkingState {
@@ -34,4 +34,4 @@ class WorkingState {
   Vector wide_[kDim];
 };
 
-}  // namespace silt::kda::cpu
+}  // namespace silt::kda::SILT_KDA_CPU

@@ -5,7 +5,7 @@
 
 #include "kda/shared/cpu_maths.hpp"
 
-namespace silt::kda::cpu {
+namespace silt::kda::SILT_KDA_CPU {
 namespace {
 
 /// to_bf16 for a loop: the NaN case is a selection, not a branch.
@@ -98,14 +98,14 @@ void normalise(Vector& x, float scale) {
 }
 
 void decay_factors(const HeadWeights& weights, const Vector& raw_gate, Vector& decay) {
-  const float a = exp(all(weights.A_log))[0];
+  const float a = first(exp(all(weights.A_log)));
   map(raw_gate, decay, [&](Quad raw, int64_t c) {
     const Quad g = raw + load(weights.dt_bias + c);
     return exp(weights.gate == Gate::safe ? weights.lower_bound * sigmoid(a * g) : -a * softplus(g));
   });
 }
 
-float sigmoid(float x) { return sigmoid(all(x))[0]; }
+float beta_of(float raw) { return first(sigmoid(all(raw))); }
 
 void fold(Step& step) {
   constexpr float kScale = 0x1.6a09e6p-4F;  // 128^-0.5
@@ -159,4 +159,4 @@ SILT_INSTANTIATE(bf16, bf16);
 SILT_INSTANTIATE(bf16, float);
 #undef SILT_INSTANTIATE
 
-}  // namespace silt::kda::cpu
+}  // namespace silt::kda::SILT_KDA_CPU

@@ -3,9 +3,10 @@
 // alone, on every instruction set.
 #pragma once
 
+#include "kda/shared/cpu_width.hpp"
 #include "kda/shared/reference.hpp"
 
-namespace silt::kda::cpu {
+namespace silt::kda::SILT_KDA_CPU {
 
 struct alignas(64) Vector {
   float values[kDim];
@@ -39,7 +40,7 @@ void convolve(const float* weight, int64_t tap_stride, const float* bias, const 
 /// x / ||x||, times `scale`.
 void normalise(Vector& x, float scale);
 void decay_factors(const HeadWeights& weights, const Vector& raw_gate, Vector& decay);
-float sigmoid(float x);
+float beta_of(float raw);
 /// Normalises q and k and folds the decay into them: everything of `step` but v and beta from q, k and decay.
 void fold(Step& step);
 /// One step on a stored state of 128 x 128, in place; computed in fp32, rounded once where the state is bf16.
@@ -58,4 +59,4 @@ void widen(const bf16* x, Vector& y);
 void narrow(const Vector& x, int64_t channels, float* y);
 void narrow(const Vector& x, int64_t channels, bf16* y);
 
-}  // namespace silt::kda::cpu
+}  // namespace silt::kda::SILT_KDA_CPU

@@ -16,6 +16,11 @@
 #include "kda/decode/problem.hpp"
 #include "proof/random.hpp"
 
+// The plain kernel compiled once more without vectorisation (bench/CMakeLists.txt): the baseline of the SIMD kernels.
+namespace silt::kda_decode_cpu_scalar_rows {
+Status launch(const KdaDecodeProblem& problem, const KdaDecodeArgs& args, const Launch& launch);
+}  // namespace silt::kda_decode_cpu_scalar_rows
+
 namespace silt::bench {
 namespace {
 
@@ -175,6 +180,7 @@ Status KdaDecodeSubject::launch(std::string_view kernel, int64_t set, const Laun
                                reinterpret_cast<float*>(arena_.at(chain_o_, set))};
     return launch_kda_chain(args(set), between, kernel, launch);
   }
+  if (kernel == kScalarRows) return kda_decode_cpu_scalar_rows::launch(p_, args(set), launch);
   Launch named = launch;
   named.policy = Policy::require(kernel);
   return kda_decode(args(set), named);
@@ -341,7 +347,8 @@ Status make(const ProblemLine& line, std::unique_ptr<Subject>* subject) {
 
 Room kda_decode_room() {
   return {"kda_decode",
-          {{kChain, DeviceKind::cpu, chain_accepts},
+          {{kScalarRows, DeviceKind::cpu, nullptr, true},
+           {kChain, DeviceKind::cpu, chain_accepts},
            {kChainPlain, DeviceKind::cpu, chain_accepts},
            {kChain, DeviceKind::cuda, chain_accepts}},
           make};

@@ -58,7 +58,7 @@ void run_head(const KdaDecodeProblem& problem, const KdaDecodeArgs& args, int64_
   }
   kda::cpu::widen(token.raw_gate, step.decay);
   kda::cpu::decay_factors(weights, step.decay, step.decay);
-  step.beta = kda::cpu::sigmoid(to_float(*token.raw_beta));
+  step.beta = kda::cpu::beta_of(to_float(*token.raw_beta));
   kda::cpu::fold(step);
 
   kda::cpu::Vector o;

@@ -5,6 +5,11 @@
 #include "bench/case_subject.hpp"
 #include "kda/prefill/cases.hpp"
 
+// The plain kernel compiled once more without vectorisation (bench/CMakeLists.txt): the baseline of the SIMD kernels.
+namespace silt::kda_prefill_cpu_scalar_rows {
+Status launch(const KdaPrefillProblem& problem, const KdaPrefillArgs& args, const Launch& launch);
+}  // namespace silt::kda_prefill_cpu_scalar_rows
+
 namespace silt::bench {
 namespace {
 
@@ -13,6 +18,9 @@ struct Traits {
   using Case = KdaPrefillCase;
   static constexpr int64_t kCallsPerStep = 69;  // KDA layers of Kimi-K3
   static Status call(const Case& c, const Launch& launch) { return kda_prefill(c.args(), launch); }
+  static Status scalar(const Problem& problem, const Case& c, const Launch& launch) {
+    return kda_prefill_cpu_scalar_rows::launch(problem, c.args(), launch);
+  }
   /// The oracle follows a head token by token in double precision: fewer and shorter sequences of the same call.
   static Problem comparable(Problem problem) {
     constexpr int64_t kMostHeadTokens = 2048;
@@ -29,6 +37,6 @@ struct Traits {
 
 }  // namespace
 
-Room kda_prefill_room() { return {"kda_prefill", {}, CaseSubject<Traits>::make}; }
+Room kda_prefill_room() { return CaseSubject<Traits>::room("kda_prefill"); }
 
 }  // namespace silt::bench

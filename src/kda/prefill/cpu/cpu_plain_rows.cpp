@@ -42,7 +42,7 @@ void finish_token(const kda::HeadWeights& weights, const kda::HeadToken<Act>& to
                   Act* output) {
   kda::cpu::widen(token.raw_gate, step.decay);
   kda::cpu::decay_factors(weights, step.decay, step.decay);
-  step.beta = kda::cpu::sigmoid(to_float(*token.raw_beta));
+  step.beta = kda::cpu::beta_of(to_float(*token.raw_beta));
   kda::cpu::fold(step);
   kda::cpu::Vector o;
   kda::cpu::delta_rule(step, state, o);

@@ -3,6 +3,11 @@
 #include "bench/case_subject.hpp"
 #include "kda/recurrence/cases.hpp"
 
+// The plain kernel compiled once more without vectorisation (bench/CMakeLists.txt): the baseline of the SIMD kernels.
+namespace silt::kda_recurrence_cpu_scalar_rows {
+Status launch(const KdaRecurrenceProblem& problem, const KdaRecurrenceArgs& args, const Launch& launch);
+}  // namespace silt::kda_recurrence_cpu_scalar_rows
+
 namespace silt::bench {
 namespace {
 
@@ -11,6 +16,9 @@ struct Traits {
   using Case = KdaRecurrenceCase;
   static constexpr int64_t kCallsPerStep = 69;  // KDA layers of Kimi-K3
   static Status call(const Case& c, const Launch& launch) { return kda_recurrence(c.args(), launch); }
+  static Status scalar(const Problem& problem, const Case& c, const Launch& launch) {
+    return kda_recurrence_cpu_scalar_rows::launch(problem, c.args(), launch);
+  }
   /// The oracle follows a head in double precision: about 10 us a token.
   static Problem comparable(Problem problem) {
     constexpr int64_t kMostHeadTokens = 2048;
@@ -28,6 +36,6 @@ struct Traits {
 
 }  // namespace
 
-Room kda_recurrence_room() { return {"kda_recurrence", {}, CaseSubject<Traits>::make}; }
+Room kda_recurrence_room() { return CaseSubject<Traits>::room("kda_recurrence"); }
 
 }  // namespace silt::bench

@@ -36,7 +36,7 @@ void run_token(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& args, con
   kda::cpu::widen(args.v.data, p.qkv, row * p.v_stride + first, step.v);
   kda::cpu::widen(args.raw_gate.data, p.dtype, row * p.gate_stride + first, step.decay);
   kda::cpu::decay_factors(weights, step.decay, step.decay);
-  step.beta = kda::cpu::sigmoid(one(args.raw_beta, row * p.beta_stride + head));
+  step.beta = kda::cpu::beta_of(one(args.raw_beta, row * p.beta_stride + head));
   kda::cpu::fold(step);
   kda::cpu::Vector o;
   kda::cpu::delta_rule(step, state, o);
