@@ -109,17 +109,18 @@ TEST_P(Contract, OffsetsAre64Bit) {
   if (here().device.kind != DeviceKind::cpu) return;
   constexpr int32_t kFar[] = {1400, 1366};
   constexpr int64_t kSlots = 1402;
+  constexpr int64_t kStateStride = 96 * kDim * kDim;
   constexpr int64_t kConvStride = int64_t{1} << 21;
-  KdaPrefillCase c(problem_of("kda_prefill seqs=2x16 h=96"), 2);
+  KdaPrefillCase c(problem_of("kda_prefill seqs=2x16 h=12"), 2);
   const int64_t slot = c.problem.state_slot_stride;
   const int64_t conv_slot = c.problem.conv_slot_stride;
   ASSERT_TRUE(c.upload(here().device).ok());
-  Buffer states(static_cast<size_t>(kSlots * slot) * sizeof(float));
+  Buffer states(static_cast<size_t>(kSlots * kStateStride) * sizeof(float));
   Buffer histories(static_cast<size_t>(kSlots * kConvStride) * sizeof(bf16));
   const auto copy = [&](bool in) {
     for (int i = 0; i < 2; ++i) {
       float* near = c.state.host<float>() + c.state_indices.get_int(i) * slot;
-      float* far = states.as<float>() + kFar[i] * slot;
+      float* far = states.as<float>() + kFar[i] * kStateStride;
       std::copy_n(in ? near : far, slot, in ? far : near);
       bf16* near_conv = c.conv_state.host<bf16>() + c.state_indices.get_int(i) * conv_slot;
       bf16* far_conv = histories.as<bf16>() + kFar[i] * kConvStride;
@@ -128,8 +129,8 @@ TEST_P(Contract, OffsetsAre64Bit) {
   };
   copy(true);
   KdaPrefillArgs args = c.args();
-  args.state = view(states.as<float>(), {kSlots, 96, kDim, kDim});
-  args.conv_state = view(histories.as<bf16>(), {kSlots, 3 * 96 * kDim, 3}, {kConvStride, 1, 3 * 96 * kDim});
+  args.state = view(states.as<float>(), {kSlots, 12, kDim, kDim}, {kStateStride, kDim * kDim, kDim, 1});
+  args.conv_state = view(histories.as<bf16>(), {kSlots, 3 * 12 * kDim, 3}, {kConvStride, 1, 3 * 12 * kDim});
   args.state_indices = view(kFar, {2});
   const Status status = kda_prefill(args, launch());
   ASSERT_TRUE(status.ok()) << status.message();
