@@ -217,7 +217,11 @@ SILT_INLINE PairPart load_pair_part(const bf16* from, int i) {
           hn::BitCast(FloatTag(), hn::And(words, hn::Set(WordTag(), detail::kUpperHalf)))};
 }
 SILT_INLINE PairPart load_pair_part(const float* from, int i) {
-  return {hn::LoadU(FloatTag(), from + i * kStep), hn::LoadU(FloatTag(), from + kLanes + i * kStep)};
+  PairPart r = {hn::LoadU(FloatTag(), from + i * kStep), hn::LoadU(FloatTag(), from + kLanes + i * kStep)};
+#if defined(__x86_64__)
+  asm("" : SILT_VECTOR_OPERAND(r.first.raw), SILT_VECTOR_OPERAND(r.second.raw));  // one load for all its uses
+#endif
+  return r;
 }
 
 /// Rounds to nearest even. The BF16 instruction flushes denormals to zero; workers do so anyway (core/workers.hpp), so
@@ -239,6 +243,29 @@ SILT_INLINE PackedBf16 pack_bf16(Pair a) {
   }
 #endif
   return r;
+}
+
+/// pack_bf16 for values computed from widened bf16 alone: a NaN among them, taken over or made by an operation, has a
+/// clear lower half, which rounding cannot carry out of. Half the instructions where there is no BF16 instruction.
+SILT_INLINE PackedBf16 pack_bf16_widened(Pair a) {
+#if SILT_SIMD_TARGET == SILT_SIMD_AVX512BF16
+  return pack_bf16(a);
+#else
+  const WordTag words;
+  const hn::Repartition<uint16_t, WordTag> halves;
+  const auto one = hn::Set(words, 1);
+  const auto below_half = hn::Set(words, 0x7fff);
+  PackedBf16 r;
+  SILT_EACH_PART {
+    const auto even = hn::BitCast(words, a.first.part[i]);
+    const auto odd = hn::BitCast(words, a.second.part[i]);
+    const auto even_up = hn::Add(hn::Add(even, below_half), hn::And(hn::ShiftRight<16>(even), one));
+    const auto odd_up = hn::Add(hn::Add(odd, below_half), hn::And(hn::ShiftRight<16>(odd), one));
+    r.part[i] =
+        hn::BitCast(words, hn::OddEven(hn::BitCast(halves, odd_up), hn::BitCast(halves, hn::ShiftRight<16>(even_up))));
+  }
+  return r;
+#endif
 }
 
 // ---- one name for both activation types
@@ -270,6 +297,16 @@ template <class Act>
 SILT_INLINE Packed<Act> pack(Pair a) {
   if constexpr (sizeof(Act) == 2) {
     return pack_bf16(a);
+  } else {
+    return a;
+  }
+}
+
+/// pack for values computed from activations of this type alone (pack_bf16_widened).
+template <class Act>
+SILT_INLINE Packed<Act> pack_widened(Pair a) {
+  if constexpr (sizeof(Act) == 2) {
+    return pack_bf16_widened(a);
   } else {
     return a;
   }

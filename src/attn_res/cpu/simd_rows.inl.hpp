@@ -134,13 +134,15 @@ void prefix_tile(const Call<Act>& call, int64_t t, Tile tile, const Ahead<Act>& 
 /// Statistics of all sources of the token, p last; prefix_tile has run.
 template <class Act>
 void statistics_tile(const Call<Act>& call, int64_t t, Tile tile, const float* weights, bool first, float* totals) {
-  static constexpr auto kTable = statistics_table<Act>(std::make_integer_sequence<int, kGroup>());
+  static constexpr auto kLong = statistics_table<Act, false>(std::make_integer_sequence<int, kGroup>());
+  static constexpr auto kShort = statistics_table<Act, true>(std::make_integer_sequence<int, kGroup>());
+  const auto& table = call.p.n <= kFewBlocks ? kShort : kLong;
   alignas(64) Act pads[kGroup][kPairColumns];
   const Act* rows[kGroup];
   for (int64_t base = 0; base <= call.p.n; base += kGroup) {
     const int64_t count = std::min<int64_t>(kGroup, call.p.n + 1 - base);
     for (int64_t r = 0; r < count; ++r) rows[r] = columns_of(tile, call.source(t, base + r), pads[r]);
-    kTable[static_cast<size_t>(count - 1)](rows, weights + tile.begin, tile.pairs(), first, totals + 2 * kLanes * base);
+    table[static_cast<size_t>(count - 1)](rows, weights + tile.begin, tile.pairs(), first, totals + 2 * kLanes * base);
   }
 }
 

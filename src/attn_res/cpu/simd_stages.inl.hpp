@@ -21,6 +21,8 @@ using attn_res_cpu_simd_rows::kTileColumns;
 // ---- Sizes
 /// Rows whose statistics share one load of the weights: two accumulators a row, as many as the registers hold.
 constexpr int kGroup = kParts == 1 ? 9 : 2;
+/// Up to so many blocks, statistics are summed in the form with the shorter wait.
+constexpr int kFewBlocks = 2;
 /// Bank rows that the mixture asks for ahead. A core has some twenty lines in flight; with all rows asked for, the
 /// reads from L2 wait behind those from memory (all 8 rows: 1.05x the time, none: 1.13x).
 constexpr int kRowsAhead = 4;
@@ -80,23 +82,34 @@ SILT_INLINE void accumulate(float* total, Lanes lanes, bool first) {
   store(total, first ? lanes : add(load(total), lanes));
 }
 
+/// v * w by lanes: both columns of a lane added.
+SILT_INLINE Lanes dot_of(Pair v, Pair w) { return multiply_add(v.second, w.second, multiply(v.first, w.first)); }
+
 /// For each of `kRows` rows: sum v*w and sum v*v of a tile, added to totals[2 * kLanes] of the row.
-template <class Act, int kRows>
+///
+/// A sum that takes two multiply-adds a step waits for both: with few rows side by side that wait is what the loop
+/// costs on wide registers. kShort adds the two columns first, one instruction more and one wait less. Which form a
+/// call takes follows from its blocks alone (kFewBlocks), so that all targets give the same bits.
+template <class Act, int kRows, bool kShort>
 void statistics_columns(const Act* const* rows, const float* weights, int64_t pairs, bool first, float* totals) {
   Lanes dot[kRows];
   Lanes squares[kRows];
 #pragma GCC unroll 9
   for (int r = 0; r < kRows; ++r) dot[r] = squares[r] = zero();
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
-    const Lanes w_first = load(weights + c);
-    const Lanes w_second = load(weights + c + kLanes);
+    const Pair w = load_packed(weights + c);
 #pragma GCC unroll 9
     for (int r = 0; r < kRows; ++r) {
       const Packed<Act> packed = load_packed(rows[r] + c);
       const Pair v = unpack(packed);
-      dot[r] = multiply_add(v.first, w_first, dot[r]);
-      dot[r] = multiply_add(v.second, w_second, dot[r]);
-      squares[r] = add_squares(packed, squares[r]);
+      if constexpr (kShort) {
+        dot[r] = add(dot[r], dot_of(v, w));
+        squares[r] = add(squares[r], add_squares(packed, zero()));
+      } else {
+        dot[r] = multiply_add(v.first, w.first, dot[r]);
+        dot[r] = multiply_add(v.second, w.second, dot[r]);
+        squares[r] = add_squares(packed, squares[r]);
+      }
     }
   }
 #pragma GCC unroll 9
@@ -108,9 +121,9 @@ void statistics_columns(const Act* const* rows, const float* weights, int64_t pa
 
 template <class Act>
 using StatisticsColumns = void (*)(const Act* const*, const float*, int64_t, bool, float*);
-template <class Act, int... kRows>
+template <class Act, bool kShort, int... kRows>
 constexpr std::array<StatisticsColumns<Act>, sizeof...(kRows)> statistics_table(std::integer_sequence<int, kRows...>) {
-  return {statistics_columns<Act, kRows + 1>...};
+  return {statistics_columns<Act, kRows + 1, kShort>...};
 }
 
 template <class Act>
@@ -133,7 +146,7 @@ void prefix_columns(const PrefixColumns<Act>& row, int64_t pairs, bool stream_sl
       if (row.delta_ahead != nullptr) prefetch_l2(row.delta_ahead + c);
       const Pair a = unpack(p);
       const Pair b = load_pair(row.delta + c);
-      p = pack<Act>({add(a.first, b.first), add(a.second, b.second)});
+      p = pack_widened<Act>({add(a.first, b.first), add(a.second, b.second)});
       store_packed(row.prefix + c, p);
     }
     if (row.slot != nullptr) {
@@ -143,7 +156,7 @@ void prefix_columns(const PrefixColumns<Act>& row, int64_t pairs, bool stream_sl
         store_packed(row.slot + c, p);
       }
     }
-    if constexpr (kSquares) squares = add_squares(p, squares);
+    if constexpr (kSquares) squares = add(squares, add_squares(p, zero()));
   }
   if constexpr (kSquares) accumulate(total, squares, first);
 }
@@ -221,7 +234,7 @@ void mixture_columns(const Act* const* rows, const float* weights, int64_t pairs
       a.second = multiply_add(v.second, weight[r], a.second);
     }
     store_packed(mixture + c, a);
-    squares = add_squares(a, squares);
+    squares = add(squares, add_squares(a, zero()));
   }
   accumulate(total, squares, first);
 }
@@ -245,7 +258,7 @@ void output_columns(const Source* source, float scale, const bf16* g, int64_t pa
       v.first = multiply(multiply(v.first, factor), weight.first);
       v.second = multiply(multiply(v.second, factor), weight.second);
     }
-    const Packed<Act> packed = pack<Act>(v);
+    const Packed<Act> packed = pack_widened<Act>(v);
     if (stream) {
       stream_packed(output + c, packed);
     } else {

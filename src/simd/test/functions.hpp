@@ -25,6 +25,7 @@ struct SimdFunctions {
   void (*columns_bf16)(const bf16* in, float* out);
   void (*columns_f32)(const float* in, float* out);
   void (*narrow)(const float* in, bf16* out);
+  void (*narrow_widened)(const float* in, bf16* out);  // a NaN has a clear lower half
   void (*stream)(const float* in, bf16* out);
   void (*copy_f32)(const float* in, float* out);
   // 32 columns of activations times bf16 weights, element by element.

@@ -44,6 +44,7 @@ inline Pair shuffled_pair(const float* in) {
   return load_packed(halves);
 }
 inline void run_narrow(const float* in, bf16* out) { store_pair(out, shuffled_pair(in)); }
+inline void run_narrow_widened(const float* in, bf16* out) { store_packed(out, pack_widened<bf16>(shuffled_pair(in))); }
 inline void run_stream(const float* in, bf16* out) {
   stream_packed(out, pack<bf16>(shuffled_pair(in)));
   stream_fence();
@@ -62,6 +63,12 @@ void run_pair(const float* in, Act* out) {
 }
 inline void run_add_squares(const bf16* in, float* sums) { store(sums, add_squares(load_packed(in), load(sums))); }
 
+}  // namespace silt::SILT_SIMD_NAMESPACE::test
+SILT_SIMD_END;
+
+namespace silt::SILT_SIMD_NAMESPACE::test {
+
+/// Not for the target itself: it runs on every CPU, and the compiler may fill a structure with vectors.
 inline SimdFunctions functions(std::string_view name) {
   SimdFunctions f{};
   f.name = name;
@@ -76,6 +83,7 @@ inline SimdFunctions functions(std::string_view name) {
   f.columns_bf16 = run_columns<bf16>;
   f.columns_f32 = run_columns<float>;
   f.narrow = run_narrow;
+  f.narrow_widened = run_narrow_widened;
   f.stream = run_stream;
   f.copy_f32 = run_copy_f32;
   f.weigh_bf16 = run_weigh<bf16>;
@@ -87,4 +95,3 @@ inline SimdFunctions functions(std::string_view name) {
 }
 
 }  // namespace silt::SILT_SIMD_NAMESPACE::test
-SILT_SIMD_END;

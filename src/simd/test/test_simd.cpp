@@ -73,7 +73,14 @@ TEST_P(Simd, NarrowsToNearestEven) {
       f().narrow(in, out);
       f().stream(in, streamed);
       ASSERT_EQ(std::memcmp(out, streamed, sizeof out), 0);
+      bf16 widened[32];
+      f().narrow_widened(in, widened);
       for (int i = 0; i < 32; ++i) {
+        if (!std::isnan(in[i])) {
+          ASSERT_EQ(widened[i].bits, out[i].bits) << std::bit_cast<uint32_t>(in[i]);
+        } else if (low == 0) {
+          ASSERT_TRUE(std::isnan(to_float(widened[i]))) << std::bit_cast<uint32_t>(in[i]);
+        }
         if (std::isnan(in[i])) {
           ASSERT_TRUE(std::isnan(to_float(out[i]))) << std::bit_cast<uint32_t>(in[i]);
         } else if (is_denormal(in[i]) && flushes()) {

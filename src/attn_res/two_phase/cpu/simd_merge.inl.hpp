@@ -17,6 +17,10 @@
 // Rounding: fp32 throughout, one rounding at p and one at the output. Sums as in simd_partials.inl.hpp.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "attn_res/cpu/simd_stages.inl.hpp"
 #include "attn_res/two_phase/cpu/cpu_simd_rows.hpp"
 #include "core/join.hpp"
@@ -31,6 +35,7 @@ namespace silt::SILT_SIMD_NAMESPACE::attn_res_merge_rows {
 using attn_res_rows::accumulate;
 using attn_res_rows::aligned_for_streams;
 using attn_res_rows::columns_of;
+using attn_res_rows::dot_of;
 using attn_res_rows::inverse_rms;
 using attn_res_rows::target_of;
 using attn_res_rows::Tile;
@@ -118,7 +123,7 @@ void prefix_columns(const PrefixColumns<Act, Partial>& row, int64_t pairs, bool 
     if (row.delta != nullptr) {
       const Pair a = unpack(packed);
       const Pair b = load_pair(row.delta + c);
-      packed = pack<Act>({add(a.first, b.first), add(a.second, b.second)});
+      packed = pack_widened<Act>({add(a.first, b.first), add(a.second, b.second)});
       store_packed(row.prefix + c, packed);
     }
     if (row.slot != nullptr) {
@@ -129,9 +134,8 @@ void prefix_columns(const PrefixColumns<Act, Partial>& row, int64_t pairs, bool 
       }
     }
     const Pair p = unpack(packed);
-    dot = multiply_add(p.first, load(row.weights + c), dot);
-    dot = multiply_add(p.second, load(row.weights + c + kLanes), dot);
-    squares = add_squares(packed, squares);
+    dot = add(dot, dot_of(p, load_packed(row.weights + c)));
+    squares = add(squares, add_squares(packed, zero()));
   }
   accumulate(totals + kDot, dot, first);
   accumulate(totals + kSquares, squares, first);
@@ -154,7 +158,7 @@ void squares_columns(const Act* prefix, const Partial* mix, Factors factors, int
   Lanes squares = zero();
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
     if (prefix_ahead != nullptr) prefetch_l2(prefix_ahead + c);
-    squares = add_squares(mixture(prefix + c, mix + c, bank, own), squares);
+    squares = add(squares, add_squares(mixture(prefix + c, mix + c, bank, own), zero()));
   }
   accumulate(totals + kMixed, squares, first);
 }
@@ -174,7 +178,7 @@ void output_columns(const Act* prefix, const Partial* mix, Factors factors, floa
       v.first = multiply(multiply(v.first, factor), weight.first);
       v.second = multiply(multiply(v.second, factor), weight.second);
     }
-    const Packed<Act> packed = pack<Act>(v);
+    const Packed<Act> packed = sizeof(Partial) == sizeof(Act) ? pack_widened<Act>(v) : pack<Act>(v);
     if (stream) {
       stream_packed(output + c, packed);
     } else {
@@ -243,6 +247,9 @@ void output_tile(const Call<Act, Partial>& call, int64_t t, int64_t ahead, Tile 
   written(tile, call.output(t), pads[1]);
 }
 
+/// A NaN of statistics with a clear lower half, as pack_widened asks for.
+inline float clean(float x) { return std::isnan(x) ? std::numeric_limits<float>::quiet_NaN() : x; }
+
 /// The softmax over the partial and p, from the totals of p.
 template <class Act, class Partial>
 Factors factors_of(const Call<Act, Partial>& call, int64_t t, const float* totals) {
@@ -253,7 +260,7 @@ Factors factors_of(const Call<Act, Partial>& call, int64_t t, const float* total
   lanes[1] = logit - largest;
   store(lanes, exp(load(lanes)));
   const float denominator = lanes[0] * call.statistics(t)[1] + lanes[1];
-  return {lanes[0] / denominator, lanes[1] / denominator};
+  return {clean(lanes[0] / denominator), clean(lanes[1] / denominator)};
 }
 
 // ---- Many tokens, and fewer than workers

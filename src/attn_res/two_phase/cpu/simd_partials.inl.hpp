@@ -67,8 +67,10 @@ template <class Act, int kRows, int kQueries>
 void dots_columns(Rows<const Act> rows, Rows<const float> weights, int64_t pairs, const Act* ahead, bool first,
                   Rows<float> totals) {
   Lanes dots[kRows][kQueries];
-  for (auto& row : dots) {
-    for (Lanes& dot : row) dot = zero();
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int q = 0; q < kQueries; ++q) dots[r][q] = zero();
   }
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
     if (ahead != nullptr) prefetch_l2(ahead + c);
@@ -87,7 +89,9 @@ void dots_columns(Rows<const Act> rows, Rows<const float> weights, int64_t pairs
       }
     }
   }
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
     for (int q = 0; q < kQueries; ++q) accumulate(totals[r] + q * kLanes, dots[r][q], first);
   }
 }
@@ -96,11 +100,13 @@ void dots_columns(Rows<const Act> rows, Rows<const float> weights, int64_t pairs
 template <class Act, int kRows>
 void squares_columns(Rows<const Act> rows, int64_t pairs, bool first, Rows<float> totals) {
   Lanes squares[kRows];
-  for (Lanes& s : squares) s = zero();
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) squares[r] = zero();
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) squares[r] = add_squares(load_packed(rows[r] + c), squares[r]);
   }
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) accumulate(totals[r], squares[r], first);
 }
 
@@ -122,7 +128,7 @@ template <class Act, class Partial>
 SILT_INLINE void store_partial(Partial* to, Pair v, bool stream) {
   Packed<Partial> packed;
   if constexpr (sizeof(Partial) == 2) {
-    packed = pack<Partial>(v);
+    packed = pack_widened<Partial>(v);
   } else {
     packed = columns_of_pair<Act>(v);
   }
