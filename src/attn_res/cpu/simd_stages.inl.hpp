@@ -234,7 +234,11 @@ void mixture_columns(const Act* const* rows, const float* weights, int64_t pairs
       a.second = multiply_add(v.second, weight[r], a.second);
     }
     store_packed(mixture + c, a);
-    squares = add(squares, add_squares(a, zero()));
+    if constexpr (kRows <= kFewBlocks + 1) {
+      squares = add(squares, add_squares(a, zero()));  // as in statistics_columns, kShort
+    } else {
+      squares = add_squares(a, squares);
+    }
   }
   accumulate(total, squares, first);
 }
