@@ -1,24 +1,37 @@
-// What the library asks of a GPU backend. cuda.cu implements it where CUDA is built, cuda_none.cpp says why it is
-// missing.
+// What the library asks of a GPU backend: one table of functions each. Where a backend was not built or nothing
+// answers, `missing` says why and the others are not called.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "silt/device.hpp"
 
 namespace silt::backend {
 
-/// Empty where CUDA kernels were built and a device answers; else the reason.
-const std::string& cuda_missing();
-int cuda_device_count();
-Status cuda_facts(int index, DeviceFacts* facts);
-
-Status cuda_allocate(int index, size_t bytes, void** data);
-void cuda_release(int index, void* data);
 enum class Copy { to_device, to_host };
-/// Blocks until the copy is done.
-Status cuda_copy(int index, void* target, const void* source, size_t bytes, Copy direction);
-Status cuda_synchronize(int index, void* stream);
+
+struct Backend {
+  std::string_view name;
+  /// Empty where kernels were built and a device answers; else the reason.
+  const std::string& (*missing)() = nullptr;
+  int (*device_count)() = nullptr;
+  Status (*facts)(int index, DeviceFacts* facts) = nullptr;
+  Status (*allocate)(int index, size_t bytes, void** data) = nullptr;
+  void (*release)(int index, void* data) = nullptr;
+  /// Blocks until the copy is done.
+  Status (*copy)(int index, void* target, const void* source, size_t bytes, Copy direction) = nullptr;
+  Status (*synchronize)(int index, void* stream) = nullptr;
+  /// What there is to say besides the devices: versions, what code there is. May be empty.
+  std::string (*about)() = nullptr;
+};
+
+const Backend& cuda_backend();
+const Backend& hip_backend();
+/// Null for the CPU.
+const Backend* backend_of(DeviceKind kind);
+/// An error with the reason where no device of it answers.
+Status at_hand(const Backend& gpu);
 
 }  // namespace silt::backend

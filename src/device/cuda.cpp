@@ -60,12 +60,10 @@ Status check_code(const cudaDeviceProp& properties) {
       properties.name, properties.major, properties.minor);
 }
 
-}  // namespace
+const std::string& missing() { return devices().missing; }
+int count() { return devices().count; }
 
-const std::string& cuda_missing() { return devices().missing; }
-int cuda_device_count() { return devices().count; }
-
-Status cuda_facts(int index, DeviceFacts* facts) {
+Status read_facts(int index, DeviceFacts* facts) {
   cudaDeviceProp properties{};
   if (const cudaError_t code = cudaGetDeviceProperties(&properties, index); code != cudaSuccess) {
     return error("properties", code);
@@ -85,7 +83,7 @@ Status cuda_facts(int index, DeviceFacts* facts) {
   return check_code(properties);
 }
 
-Status cuda_allocate(int index, size_t bytes, void** data) {
+Status allocate(int index, size_t bytes, void** data) {
   const CudaDeviceScope scope(index);
   SILT_TRY(scope.status());
   const cudaError_t code = cudaMalloc(data, bytes == 0 ? 1 : bytes);
@@ -94,12 +92,12 @@ Status cuda_allocate(int index, size_t bytes, void** data) {
   return error(fmt::format("memory: {} bytes", bytes), code);
 }
 
-void cuda_release(int index, void* data) {
+void release(int index, void* data) {
   const CudaDeviceScope scope(index);
   if (scope.status().ok()) cudaFree(data);
 }
 
-Status cuda_copy(int index, void* target, const void* source, size_t bytes, Copy direction) {
+Status copy(int index, void* target, const void* source, size_t bytes, Copy direction) {
   const CudaDeviceScope scope(index);
   SILT_TRY(scope.status());
   const cudaMemcpyKind kind = direction == Copy::to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
@@ -110,11 +108,19 @@ Status cuda_copy(int index, void* target, const void* source, size_t bytes, Copy
   return code == cudaSuccess ? Status() : error("copy", code);
 }
 
-Status cuda_synchronize(int index, void* stream) {
+Status synchronize(int index, void* stream) {
   const CudaDeviceScope scope(index);
   SILT_TRY(scope.status());
   const cudaError_t code = cudaStreamSynchronize(static_cast<cudaStream_t>(stream));
   return code == cudaSuccess ? Status() : error("synchronise", code);
 }
+
+std::string about() { return {}; }
+
+constexpr Backend kCuda{"cuda", missing, count, read_facts, allocate, release, copy, synchronize, about};
+
+}  // namespace
+
+const Backend& cuda_backend() { return kCuda; }
 
 }  // namespace silt::backend

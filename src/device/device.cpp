@@ -26,18 +26,33 @@ struct CachedFacts {
   DeviceFacts facts;
 };
 
-const std::vector<CachedFacts>& cuda_devices() {
-  static const std::vector<CachedFacts> devices = [] {
-    std::vector<CachedFacts> found(static_cast<size_t>(backend::cuda_device_count()));
-    for (size_t i = 0; i < found.size(); ++i) {
-      found[i].status = backend::cuda_facts(static_cast<int>(i), &found[i].facts);
-    }
-    return found;
-  }();
-  return devices;
+std::vector<CachedFacts> read_devices(const backend::Backend& gpu) {
+  std::vector<CachedFacts> found(static_cast<size_t>(gpu.device_count()));
+  for (size_t i = 0; i < found.size(); ++i) found[i].status = gpu.facts(static_cast<int>(i), &found[i].facts);
+  return found;
+}
+
+/// Read once: a process keeps the drivers and the devices it started with.
+const std::vector<CachedFacts>& devices_of(const backend::Backend& gpu) {
+  if (&gpu == &backend::cuda_backend()) {
+    static const std::vector<CachedFacts> cuda = read_devices(backend::cuda_backend());
+    return cuda;
+  }
+  static const std::vector<CachedFacts> hip = read_devices(backend::hip_backend());
+  return hip;
 }
 
 }  // namespace
+
+const backend::Backend* backend::backend_of(DeviceKind kind) {
+  if (kind == DeviceKind::cuda) return &cuda_backend();
+  return kind == DeviceKind::hip ? &hip_backend() : nullptr;
+}
+
+Status backend::at_hand(const Backend& gpu) {
+  if (gpu.missing().empty()) return {};
+  return failed(StatusCode::device_error, "{}: {}", gpu.name, gpu.missing());
+}
 
 Status facts_of(Device device, const DeviceFacts** facts) {
   if (device.kind == DeviceKind::cpu) {
@@ -45,18 +60,18 @@ Status facts_of(Device device, const DeviceFacts** facts) {
     *facts = &cpu_facts();
     return {};
   }
-  if (device.kind == DeviceKind::cuda) {
-    const auto& devices = cuda_devices();
-    if (devices.empty()) return {StatusCode::device_error, "cuda: " + backend::cuda_missing()};
-    if (device.index < 0 || static_cast<size_t>(device.index) >= devices.size()) {
-      return invalid("device: has cuda {}, needs 0..{}", device.index, devices.size() - 1);
-    }
-    const CachedFacts& entry = devices[static_cast<size_t>(device.index)];
-    SILT_TRY(entry.status);
-    *facts = &entry.facts;
-    return {};
+  const backend::Backend* backend = backend::backend_of(device.kind);
+  if (backend == nullptr) return invalid("device: has kind {}, needs 0..2", static_cast<int>(device.kind));
+  const backend::Backend& gpu = *backend;
+  SILT_TRY(backend::at_hand(gpu));
+  const auto& devices = devices_of(gpu);
+  if (device.index < 0 || static_cast<size_t>(device.index) >= devices.size()) {
+    return invalid("device: has {} {}, needs 0..{}", gpu.name, device.index, devices.size() - 1);
   }
-  return {StatusCode::device_error, "hip: not built"};
+  const CachedFacts& entry = devices[static_cast<size_t>(device.index)];
+  SILT_TRY(entry.status);
+  *facts = &entry.facts;
+  return {};
 }
 
 Status device_facts(Device device, DeviceFacts* facts) {
@@ -78,13 +93,15 @@ std::string to_string(const DeviceFacts& facts) {
 
 std::string describe_devices() {
   std::string text = fmt::format("cpu   {}\n", to_string(cpu_facts()));
-  const auto& devices = cuda_devices();
-  for (size_t i = 0; i < devices.size(); ++i) {
-    text += fmt::format("cuda  {}: {}\n", i,
-                        devices[i].status.ok() ? to_string(devices[i].facts) : devices[i].status.message());
+  for (const backend::Backend* gpu : {&backend::cuda_backend(), &backend::hip_backend()}) {
+    const auto& devices = devices_of(*gpu);
+    for (size_t i = 0; i < devices.size(); ++i) {
+      text += fmt::format("{:<5} {}: {}\n", gpu->name, i,
+                          devices[i].status.ok() ? to_string(devices[i].facts) : devices[i].status.message());
+    }
+    if (devices.empty()) text += fmt::format("{:<5} {}\n", gpu->name, gpu->missing());
+    if (const std::string about = gpu->about(); !about.empty()) text += fmt::format("{:<5} {}\n", "", about);
   }
-  if (devices.empty()) text += fmt::format("cuda  {}\n", backend::cuda_missing());
-  text += "hip   not built\n";
   return text;
 }
 

@@ -29,7 +29,9 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
 DeviceBuffer::~DeviceBuffer() { release(); }
 
 void DeviceBuffer::release() {
-  if (data_ != nullptr && device_.kind == DeviceKind::cuda) backend::cuda_release(device_.index, data_);
+  if (const auto* gpu = backend::backend_of(device_.kind); gpu != nullptr && data_ != nullptr) {
+    gpu->release(device_.index, data_);
+  }
   data_ = nullptr;
 }
 
@@ -37,19 +39,18 @@ Status DeviceBuffer::make(Device device, size_t bytes, DeviceBuffer* buffer) {
   DeviceBuffer made;
   made.device_ = device;
   made.bytes_ = bytes;
-  if (device.kind == DeviceKind::cuda) {
+  if (const auto* gpu = backend::backend_of(device.kind); gpu != nullptr) {
+    SILT_TRY(backend::at_hand(*gpu));
     void* data = nullptr;
-    SILT_TRY(backend::cuda_allocate(device.index, bytes, &data));
+    SILT_TRY(gpu->allocate(device.index, bytes, &data));
     made.data_ = static_cast<std::byte*>(data);
-  } else if (device.kind == DeviceKind::cpu) {
+  } else {
     try {
       made.host_ = Buffer(bytes);
     } catch (const std::bad_alloc&) {
       return failed(StatusCode::out_of_memory, "memory: {} bytes: none left", bytes);
     }
     made.data_ = made.host_.data();
-  } else {
-    return {StatusCode::device_error, "hip: not built"};
   }
   *buffer = std::move(made);
   return {};
@@ -57,8 +58,8 @@ Status DeviceBuffer::make(Device device, size_t bytes, DeviceBuffer* buffer) {
 
 Status DeviceBuffer::upload(size_t offset, const void* source, size_t bytes) const {
   if (bytes == 0) return {};
-  if (device_.kind == DeviceKind::cuda) {
-    return backend::cuda_copy(device_.index, data_ + offset, source, bytes, backend::Copy::to_device);
+  if (const auto* gpu = backend::backend_of(device_.kind); gpu != nullptr) {
+    return gpu->copy(device_.index, data_ + offset, source, bytes, backend::Copy::to_device);
   }
   std::memcpy(data_ + offset, source, bytes);
   return {};
@@ -66,16 +67,18 @@ Status DeviceBuffer::upload(size_t offset, const void* source, size_t bytes) con
 
 Status DeviceBuffer::download(size_t offset, void* target, size_t bytes) const {
   if (bytes == 0) return {};
-  if (device_.kind == DeviceKind::cuda) {
-    return backend::cuda_copy(device_.index, target, data_ + offset, bytes, backend::Copy::to_host);
+  if (const auto* gpu = backend::backend_of(device_.kind); gpu != nullptr) {
+    return gpu->copy(device_.index, target, data_ + offset, bytes, backend::Copy::to_host);
   }
   std::memcpy(target, data_ + offset, bytes);
   return {};
 }
 
 Status synchronize(Device device, void* stream) {
-  if (device.kind == DeviceKind::cuda) return backend::cuda_synchronize(device.index, stream);
-  return {};
+  const auto* gpu = backend::backend_of(device.kind);
+  if (gpu == nullptr) return {};
+  SILT_TRY(backend::at_hand(*gpu));
+  return gpu->synchronize(device.index, stream);
 }
 
 }  // namespace silt

@@ -1,13 +1,7 @@
-// The words that CUDA and HIP spell differently. Every other header of this folder is included through what it offers.
+// The words of every CUDA header in this folder. AMD kernels have their own vocabulary (gpu/hip/device.hpp).
 #pragma once
 
-#if defined(__HIPCC__)
-#include <hip/hip_runtime.h>
-#define SILT_GPU_HIP 1
-#else
 #include <cuda_runtime.h>
-#define SILT_GPU_CUDA 1
-#endif
 
 #include <cstdint>
 

@@ -4,19 +4,14 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
-#include <string_view>
 
 #include "silt/choose.hpp"
 #include "silt/status.hpp"
 #include "silt/tensor.hpp"
 
-namespace silt::gpu {
+#include "gpu/kernel_name.hpp"
 
-/// Names for messages: "<operator>: kernel <name>: ...".
-struct KernelName {
-  std::string_view op;
-  std::string_view kernel;
-};
+namespace silt::gpu {
 
 struct LaunchShape {
   int64_t grid = 1;  ///< blocks (or clusters) along x; every count that grows with the batch goes here
@@ -27,8 +22,6 @@ struct LaunchShape {
   size_t shared_bytes = 0;
   bool dependent = false;  ///< programmatic dependent launch: the kernel calls dependency_wait before it reads
 };
-
-constexpr int kMostDevices = 64;
 
 /// What a kernel needs once per device before its first launch: more dynamic shared memory than the default 48 KiB. One
 /// per kernel, static; the flag saves a driver call, two threads that both make it do no harm.

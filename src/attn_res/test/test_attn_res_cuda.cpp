@@ -458,7 +458,7 @@ TEST_F(Cuda, TwoStreamsAtOnce) {
 }
 
 TEST_F(Cuda, TwoDevices) {
-  if (backend::cuda_device_count() < 2) GTEST_SKIP() << "one device";
+  if (backend::cuda_backend().device_count() < 2) GTEST_SKIP() << "one device";
   int current = 0;
   ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
   for (const std::string& kernel : cuda_kernels()) {

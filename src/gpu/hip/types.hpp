@@ -1,0 +1,28 @@
+// What host and device code of the AMD kernels agree on: integer names, and pointers as they stand in a kernel's
+// argument block. No header of a library: the device compiler has none.
+#pragma once
+
+namespace silt::hip {
+
+using int32_t = __INT32_TYPE__;
+using int64_t = __INT64_TYPE__;
+using uint16_t = __UINT16_TYPE__;
+using uint32_t = __UINT32_TYPE__;
+using uint64_t = __UINT64_TYPE__;
+using uintptr_t = __UINTPTR_TYPE__;
+
+#if defined(__AMDGCN__)
+// The address space is part of the type: a global load and never a flat one, which would count as LDS traffic too; and
+// `Uniform` (read by no running kernel's stores, one address for the whole wave) becomes a scalar load.
+template <class T>
+using Global = T __attribute__((address_space(1)))*;
+template <class T>
+using Uniform = const T __attribute__((address_space(4)))*;
+#else
+template <class T>
+using Global = T*;
+template <class T>
+using Uniform = const T*;
+#endif
+
+}  // namespace silt::hip
