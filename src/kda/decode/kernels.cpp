@@ -8,6 +8,7 @@
 #include "kda/decode/cpu/cpu_simd_heads.hpp"
 #include "kda/decode/cuda/cuda_sm80_rows.hpp"
 #include "kda/decode/cuda/cuda_sm90_heads.hpp"
+#include "kda/decode/hip/hip_heads.hpp"
 #include "kda/decode/list.hpp"
 
 namespace silt {
@@ -34,6 +35,12 @@ constexpr std::array kKernels = {
                     kda_decode_cuda_sm90_heads::plan},
     KdaDecodeKernel{"cuda_sm80_rows", DeviceKind::cuda, KernelClass::portable, kda_decode_cuda_sm80_rows::accepts,
                     SILT_CUDA_LAUNCH(kda_decode_cuda_sm80_rows::launch), kCudaNotBuilt},
+    KdaDecodeKernel{"hip_gfx950_heads", DeviceKind::hip, KernelClass::native, kda_decode_hip_heads::accepts_gfx950,
+                    SILT_HIP_GFX950_LAUNCH(kda_decode_hip_heads::launch_gfx950), kHipGfx950NotBuilt,
+                    kda_decode_hip_heads::plan},
+    KdaDecodeKernel{"hip_gfx942_heads", DeviceKind::hip, KernelClass::native, kda_decode_hip_heads::accepts_gfx942,
+                    SILT_HIP_GFX942_LAUNCH(kda_decode_hip_heads::launch_gfx942), kHipGfx942NotBuilt,
+                    kda_decode_hip_heads::plan},
     KdaDecodeKernel{"cpu_avx512bf16_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuAvx512Bf16>,
                     kAvx512Bf16Heads, "needs an x86-64 build"},
     KdaDecodeKernel{"cpu_avx512_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuAvx512>,

@@ -25,6 +25,12 @@ inline KdaDecodeProblem problem_of(const std::string& text) {
   return problem;
 }
 
+/// Whether the kernels of a device read and write memory of the host: the CPU, and the stand-in for an AMD device.
+inline bool in_host_memory(Device device) {
+  DeviceFacts facts;
+  return device.kind == DeviceKind::cpu || (device_facts(device, &facts).ok() && facts.name.starts_with("stand-in"));
+}
+
 class EveryKernel : public testing::TestWithParam<KernelHere> {
  protected:
   [[nodiscard]] const KernelHere& here() const { return GetParam(); }
