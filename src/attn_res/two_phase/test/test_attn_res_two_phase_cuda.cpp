@@ -553,7 +553,7 @@ TEST_F(CudaBusy, AHundredSweeps) {
 TEST_F(CudaBusy, AHundredMerges) { expect_the_same_bits<AttnResMergeCase>("attn_res_merge t=77 d=7168 delta=0"); }
 
 TEST_F(Cuda, TwoDevices) {
-  if (backend::cuda_device_count() < 2) GTEST_SKIP() << "one device";
+  if (backend::cuda_backend().device_count() < 2) GTEST_SKIP() << "one device";
   int current = 0;
   ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
   for (const std::string& kernel : cuda_kernels<AttnResPartialsCase>()) {
