@@ -80,6 +80,11 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--sample-us", options.sample_us, "Shortest sample (default: CPU 1000, GPU 2000 a replay)")
       ->check(CLI::PositiveNumber);
   app.add_option("--memory-gib", options.memory_gib, "Most memory for the input sets")->check(CLI::PositiveNumber);
+  app.add_option("--span-mb", options.span_mb,
+                 "Not the protocol: rotate over as few sets as move this many MB (three at least)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--share-activations", options.share_activations,
+               "Not the protocol: inputs and outputs of a step are the same memory in every set");
   app.add_option("--json", options.json, "Write Google Benchmark's JSON here");
   app.add_option("--csv", options.csv, "Write summary.csv here");
   app.add_flag("--quiet", options.quiet, "No progress on stderr");

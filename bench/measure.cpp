@@ -79,6 +79,10 @@ int64_t sets_needed(const Subject& subject, const Settings& settings, bool warm,
   if (warm) return 1;
   const int64_t cold = (settings.cold_bytes + subject.live_bytes() - 1) / subject.live_bytes();
   const int64_t most = settings.memory_bytes / subject.set_bytes();
+  if (settings.span_bytes > 0) {
+    const int64_t span = (settings.span_bytes + subject.bytes() - 1) / subject.bytes();
+    return std::max<int64_t>(1, std::min(std::max<int64_t>(3, span), most));
+  }
   return std::max<int64_t>(1, std::min(std::max(least, cold), most));
 }
 
@@ -96,6 +100,7 @@ Status measure(const Cell& cell, const Settings& settings, const std::function<v
                std::vector<Result>* results) {
   std::unique_ptr<Subject> subject;
   SILT_TRY(make_subject(cell.line, &subject));
+  if (settings.share_activations) SILT_TRY(subject->share_activations());
   if (settings.memory_bytes < subject->set_bytes()) {
     return failed(StatusCode::out_of_memory, "{}: memory: has {} MiB, needs {} for one set", cell.line,
                   settings.memory_bytes / kMiB, subject->set_bytes() / kMiB + 1);

@@ -25,8 +25,11 @@ struct Settings {
   double sample_us = 0;  ///< the shortest sample: launches of a CPU sample, or one replay of a GPU graph
   /// What a rotation over input sets spans at least, so that a set has left the caches when its turn comes again.
   int64_t cold_bytes = 0;
-  int64_t memory_bytes = 0;    ///< the most that the sets of a cell may take
-  double device_copy_gbs = 0;  ///< GPU: the copy ceiling of this run
+  /// Not the protocol's: where set, the rotation is as short as moves this many bytes, three sets at least.
+  int64_t span_bytes = 0;
+  bool share_activations = false;  ///< not the protocol's: Subject::share_activations
+  int64_t memory_bytes = 0;        ///< the most that the sets of a cell may take
+  double device_copy_gbs = 0;      ///< GPU: the copy ceiling of this run
   double device_read_gbs = 0;
 };
 

@@ -172,6 +172,8 @@ Status add_context(Device device, const Settings& settings) {
   add("threads", fmt::format("{}", settings.threads));
   add("sample_us", fmt::format("{:.0f}", settings.sample_us));
   add("cold_mib", fmt::format("{}", settings.cold_bytes >> 20));
+  if (settings.span_bytes > 0) add("span_mb", fmt::format("{}", settings.span_bytes / 1'000'000));
+  if (settings.share_activations) add("activations", "shared by the sets");
   if (device.kind == DeviceKind::cpu) {
     std::vector<double> rates;
     for (int i = 0; i < 15; ++i) rates.push_back(multiply_add_rate(settings.threads, 5000));
@@ -187,6 +189,8 @@ Status prepare(Device device, const RunOptions& options, Settings* settings) {
   SILT_TRY(default_settings(device, options.threads, settings));
   settings->samples = options.samples;
   if (options.sample_us > 0) settings->sample_us = options.sample_us;
+  settings->span_bytes = static_cast<int64_t>(options.span_mb * 1e6);
+  settings->share_activations = options.share_activations;
   if (options.memory_gib > 0) settings->memory_bytes = static_cast<int64_t>(options.memory_gib * 0x1p30);
   if (device.kind == DeviceKind::cpu) return pin_workers(settings->threads);
   return measure_device_ceilings(device, settings);

@@ -13,7 +13,9 @@ struct RunOptions {
   int samples = 31;       ///< per row
   double sample_us = 0;   ///< 0: the protocol's
   double memory_gib = 0;  ///< 0: the protocol's
-  std::string json;       ///< file names; empty: not written
+  double span_mb = 0;     ///< 0: the protocol's rotation; else Settings::span_bytes
+  bool share_activations = false;
+  std::string json;  ///< file names; empty: not written
   std::string csv;
   bool quiet = false;  ///< no progress on stderr
 };

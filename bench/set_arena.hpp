@@ -19,6 +19,8 @@ class SetArena {
  public:
   /// Declares a tensor of `bytes` per set and returns its number. `shared`: all sets use the same memory.
   int add(int64_t bytes, bool shared = false);
+  /// From the next allocate on, all sets use the same memory of this tensor.
+  void share(int tensor) { tensors_[static_cast<size_t>(tensor)].shared = true; }
   /// Of all tensors that are not shared.
   [[nodiscard]] int64_t set_bytes() const;
 

@@ -15,6 +15,7 @@
 #include "silt/status.hpp"
 
 #include "core/problem_line.hpp"
+#include "core/status.hpp"
 #include "proof/compare.hpp"
 
 namespace silt::bench {
@@ -49,6 +50,11 @@ class Subject {
   [[nodiscard]] virtual int64_t live_bytes() const = 0;
   [[nodiscard]] virtual int64_t set_bytes() const = 0;
 
+  /// Before make_sets: one copy of what a decoder's layers pass through buffers that they share (inputs and outputs of
+  /// a step), while weights and state stay a set's own. unsupported where the subject does not tell them apart.
+  virtual Status share_activations() {
+    return failed(StatusCode::unsupported, "{}: --share-activations: has no such sets, needs kda_decode", line());
+  }
   /// Allocates and fills `count` sets on the device. Random data, no zeros, no denormals.
   virtual Status make_sets(Device device, int64_t count) = 0;
   /// Asynchronous on a GPU. `kernel` is a name of the operator's list or one of the room's baselines.

@@ -277,14 +277,12 @@ TEST(MachineCode, KdaDecodeOrder) {
       {"<float,3>", 8, true, 12 + 13 + 5},
       {"<float,4>", 16, false, 12 + 2 * 13 + 5},
       {"<float,5>", 16, false, 12 + 2 * 13 + 5},
-      {"<float,6>", 16, false, 12 + 2 * 13 + 5},
-      {"<float,10>", 2, false, 12 + 4 * 13 + 10},
+      {"<float,8>", 2, false, 12 + 4 * 13 + 10},
       {"<unsignedshort,1>", 4, true, 12 + 13 + 5},
       {"<unsignedshort,4>", 8, false, 12 + 2 * 13 + 5},
+      {"<unsignedshort,6>", 16, false, 12 + 4 * 13 + 5},
       {"<unsignedshort,7>", 16, false, 12 + 4 * 13 + 5},
-      {"<unsignedshort,8>", 16, false, 12 + 4 * 13 + 5},
-      {"<unsignedshort,9>", 16, false, 12 + 4 * 13 + 5},
-      {"<unsignedshort,11>", 2, false, 12 + 4 * 13 + 10},
+      {"<unsignedshort,9>", 2, false, 12 + 4 * 13 + 10},
   };
   const fs::path object = fs::path(SILT_OBJECT_DIR) / "kda/decode/cuda/cuda_sm90_heads.cu.o";
   const auto code = disassemble(object, "sm_90a");
@@ -304,6 +302,8 @@ TEST(MachineCode, KdaDecodeOrder) {
     const auto copies = count(lines.begin(), wait, "UBLKCP");
     EXPECT_EQ(wide + copies, 5 + form.state_loads) << name;
     EXPECT_EQ(count(lines.begin(), wait, "LDG.E.64"), 3) << name;
+    // x or the raw gate, beta, output gate, norm weight, bias; in front of the state, as the slot index is to come.
+    EXPECT_EQ(count(lines.begin(), wait, "CCTL.E.PF2"), 5) << name;
     EXPECT_EQ(count(lines.begin(), wait, "MEMBAR"), 0) << name;
     EXPECT_EQ(count(wait, wait + 8, "PREEXIT"), 1) << name;
     EXPECT_EQ(count(lines.begin(), wait, "CCTL.IVALL"), form.cluster ? 1 : 0) << name;

@@ -293,6 +293,24 @@ TEST(Sets, RotationsSpanTheColdBytes) {
   EXPECT_EQ(sets_needed(*subject, settings, true, 187), 1);
   settings.memory_bytes = 30 * subject->set_bytes();
   EXPECT_EQ(sets_needed(*subject, settings, false, 187), 30);
+  settings.span_bytes = 10 * subject->bytes() - 1;
+  EXPECT_EQ(sets_needed(*subject, settings, false, 187), 10);
+  settings.span_bytes = subject->bytes();
+  EXPECT_EQ(sets_needed(*subject, settings, false, 187), 3);
+}
+
+TEST(Subjects, ActivationsAreSharedWhereASubjectKnowsThem) {
+  std::unique_ptr<Subject> subject;
+  ASSERT_TRUE(make_subject("kda_decode b=2 h=2", &subject).ok());
+  const int64_t own = subject->set_bytes();
+  ASSERT_TRUE(subject->share_activations().ok());
+  ASSERT_TRUE(subject->make_sets({}, 3).ok());
+  EXPECT_LT(subject->set_bytes(), own);
+  Verified verified;
+  ASSERT_TRUE(subject->verify("cpu_plain_rows", {.threads = 1}, &verified).ok());
+  EXPECT_TRUE(verified.verdict.ok) << verified.verdict.detail;
+  ASSERT_TRUE(make_subject("attn_res t=1 n=8 d=7168", &subject).ok());
+  EXPECT_EQ(subject->share_activations().code(), StatusCode::unsupported);
 }
 
 /// Counts its launches; its answers are as right as told.

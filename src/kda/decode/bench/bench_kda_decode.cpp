@@ -39,6 +39,7 @@ class KdaDecodeSubject : public Subject {
   [[nodiscard]] int64_t live_bytes() const override { return p_.b * head_bytes() * p_.h; }
   [[nodiscard]] int64_t set_bytes() const override { return arena_.set_bytes(); }
 
+  Status share_activations() override;
   Status make_sets(Device device, int64_t count) override;
   Status launch(std::string_view kernel, int64_t set, const Launch& launch) override;
   Status verify(std::string_view kernel, const Launch& launch, Verified* verified) override;
@@ -143,6 +144,11 @@ Status KdaDecodeSubject::make_indices() {
     slots.resize(static_cast<size_t>(p_.b));
     SILT_TRY(arena_.upload(indices_, set, 0, slots.data(), 4 * p_.b));
   }
+  return {};
+}
+
+Status KdaDecodeSubject::share_activations() {
+  for (const int tensor : {x_, raw_gate_, raw_beta_, output_gate_, output_, chain_qkv_, chain_o_}) arena_.share(tensor);
   return {};
 }
 

@@ -3,10 +3,12 @@
 //
 //   tune_kda_decode [FILE.csv] [-c HxB,HxB,...] [-s f32|bf16|both] [-n SAMPLES]
 //
-// Protocol: a graph of n launches over S sets of everything (state, history, inputs, weights, slots), S so large that
-// they span 150 MB, events around replays, two rounds over all variants, medians. Minimum bytes of cost.cpp. A device
-// copy of the same run stands first. `wait` is with dependent launches, `prefetch` the same with x and gates asked for
-// in L2 before the wait, `off` without. `chosen` marks what choose_schedule takes with and without dependent launches.
+// Protocol: a graph of n launches over S sets of everything (state, history, inputs, weights, slots), a decoder step's
+// 69 where they fit into 8 GB and else so many that they take 400 MB, at least three; events around replays, two rounds
+// over all variants, medians. Fewer sets stay in L2 in part, most of all what has no evict-first hint. Minimum bytes of
+// cost.cpp. A device copy of the same run stands first. `prefetch` is with dependent launches, `wait` the same without
+// asking in L2 for what is read behind the wait, `off` without. `chosen` marks what choose_schedule takes with and
+// without dependent launches.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
@@ -34,7 +36,9 @@ using kda_decode_cuda_sm90_heads::Schedule;
 
 constexpr Device kGpu{DeviceKind::cuda, 0};
 constexpr size_t kTileBytes = size_t{8} << 20;
-constexpr size_t kColdBytes = 150'000'000;
+constexpr size_t kColdBytes = 400'000'000;
+constexpr size_t kMostBytes = 8'000'000'000;
+constexpr size_t kStepSets = 69;  // KDA layers of Kimi-K3
 
 void demand(bool ok, const std::string& text) {
   if (ok) return;
@@ -225,7 +229,8 @@ double tune(Bench& bench, const Tiles& tiles, Cell cell, DType state, int sample
   std::vector<std::unique_ptr<Set>> sets;
   sets.push_back(std::make_unique<Set>(tiles, cell, state));
   const auto bytes = static_cast<size_t>(silt::bytes(sets[0]->problem()));
-  const size_t count = std::max<size_t>(3, (kColdBytes + bytes - 1) / bytes);
+  const auto held = static_cast<size_t>(cell.b * cell.h) * 128 * 128 * size_of(state);
+  const size_t count = std::max({size_t{3}, (kColdBytes + held - 1) / held, std::min(kStepSets, kMostBytes / held)});
   while (sets.size() < count) sets.push_back(std::make_unique<Set>(tiles, cell, state));
   const size_t most = bytes < 20'000'000 ? 69 : bytes < 250'000'000 ? 20 : bytes < 900'000'000 ? 9 : 6;
   const size_t launches = (std::max(most, count) + count - 1) / count * count;

@@ -24,15 +24,19 @@ constexpr Limit kDependentF32[] = {
     {3, 5, "c2_256"},          // 79
     {1, 1, "c1_256"},          // 132: one block per SM and no hop
     {6, 5, "c4_128"},          // 158
+    {4, 3, "c4_128_six"},      // 176
     {3, 2, "c2_256"},          // 198: its capacity
     {5, 3, "bulk_128_evict"},  // 220
     {2, 1, "c1_256"},          // 264: its capacity
     {5, 2, "c4_128"},          // 330: twice its capacity
+    {8, 3, "c1_256"},          // 352
     {9, 1, "bulk_128_evict"},  // 1188: above, the hint costs more DRAM efficiency than it saves
 };
 constexpr Limit kAloneF32[] = {
     {2, 3, "c4_256"},          // 88 of 132
-    {3, 2, "c2_256"},          // 198
+    {1, 1, "c1_256"},          // 132: one block per SM
+    {4, 3, "c4_128_six"},      // 176
+    {3, 2, "c2_256"},          // 198: its capacity
     {2, 1, "c1_256"},          // 264
     {3, 1, "bulk_128_evict"},  // 396: its capacity
     {5, 1, "c1_256"},          // 660
@@ -41,8 +45,9 @@ constexpr Limit kAloneF32[] = {
 constexpr Limit kDependentBf16[] = {
     {1, 2, "c2_256"},           // 66 of 132
     {2, 1, "c1_256"},           // 264: its capacity
+    {7, 3, "bulk_128_evict"},   // 308
     {3, 1, "c1_128"},           // 396: its capacity
-    {4, 1, "bulk_128_evict"},   // 528: four blocks on every SM
+    {4, 1, "bulk_128"},         // 528: its capacity
     {9, 2, "c1_128"},           // 594
     {13, 1, "bulk_128_evict"},  // 1716
 };
@@ -54,8 +59,6 @@ constexpr Limit kAloneBf16[] = {
     {3, 1, "c1_128"},           // 396
     {13, 1, "bulk_128_evict"},  // 1716
 };
-constexpr std::string_view kLargestF32 = "c1_256_keep";
-constexpr std::string_view kLargestBf16 = "c1_128_keep";
 
 std::span<const Limit> limits_of(DType state, bool dependent) {
   if (state == DType::f32) return dependent ? std::span<const Limit>(kDependentF32) : kAloneF32;
@@ -75,7 +78,8 @@ const Schedule& choose_schedule(int64_t items, DType state, int64_t processors, 
   for (const Limit& limit : limits_of(state, dependent)) {
     if (items * limit.processors <= limit.items * processors) return find(limit.schedule, state);
   }
-  return find(state == DType::f32 ? kLargestF32 : kLargestBf16, state);
+  if (state == DType::f32) return find("c1_256_keep", state);
+  return find(dependent ? "c1_128_keep" : "bulk_128", state);
 }
 
 Reason accepts(const KdaDecodeProblem& problem, const DeviceFacts& facts) {

@@ -20,13 +20,12 @@ constexpr Instance instance() {
 }
 
 const Instance kInstances[] = {
-    instance<float, FormId::c4_256>(),          instance<float, FormId::c2_256>(),
-    instance<float, FormId::c4_128>(),          instance<float, FormId::c4_128_six>(),
-    instance<float, FormId::c1_256>(),          instance<float, FormId::c1_256_keep>(),
-    instance<float, FormId::c1_256_swept>(),    instance<float, FormId::bulk_128>(),
-    instance<uint16_t, FormId::c2_256>(),       instance<uint16_t, FormId::c1_256>(),
-    instance<uint16_t, FormId::c1_128>(),       instance<uint16_t, FormId::c1_128_keep>(),
-    instance<uint16_t, FormId::c1_128_swept>(), instance<uint16_t, FormId::bulk_128_half>(),
+    instance<float, FormId::c4_256>(),         instance<float, FormId::c2_256>(),
+    instance<float, FormId::c4_128>(),         instance<float, FormId::c4_128_six>(),
+    instance<float, FormId::c1_256>(),         instance<float, FormId::c1_256_keep>(),
+    instance<float, FormId::bulk_128>(),       instance<uint16_t, FormId::c2_256>(),
+    instance<uint16_t, FormId::c1_256>(),      instance<uint16_t, FormId::c1_128>(),
+    instance<uint16_t, FormId::c1_128_keep>(), instance<uint16_t, FormId::bulk_128_half>(),
 };
 
 }  // namespace

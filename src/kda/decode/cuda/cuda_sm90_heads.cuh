@@ -8,13 +8,13 @@
 // its peer. A half-warp owns whole rows of the state. Two one-way hops in a cluster (q k v decay; outputs), and one
 // cluster barrier, in the prologue.
 //
-// Data path: slot index; weights (16 bytes a thread); state (registers: 16-byte loads; bulk: one copy per warp into
-// shared memory, completing on the warp's own barrier); history (8 bytes); cluster wait; dependency wait; trigger; x,
-// gates, beta. So state, history, slot index and weights must not be written by the directly preceding kernel.
-// The trigger stands behind the wait: everything before the predecessor is then complete, so a launch that comes back
-// to a state after two others finds it written. Barriers: vectors_ready (q, k, v, decay of the head are here),
-// outputs_ready (all 128 outputs are here: so every block had all its vectors, so every group of every block has used
-// its history, and one owner may shift it), state_ready (rows of one warp are here).
+// Data path: slot index; weights (16 bytes a thread); L2 prefetch of this step's inputs; state (registers: 16-byte
+// loads; bulk: one copy per warp into shared memory, completing on the warp's own barrier); history (8 bytes); cluster
+// wait; dependency wait; trigger; x, gates, beta. So state, history, slot index and weights must not be written by the
+// directly preceding kernel. The trigger stands behind the wait: everything before the predecessor is then complete, so
+// a launch that comes back to a state after two others finds it written. Barriers: vectors_ready (q, k, v, decay of the
+// head are here), outputs_ready (all 128 outputs are here: so every block had all its vectors, so every group of every
+// block has used its history, and one owner may shift it), state_ready (rows of one warp are here).
 //
 // Bytes: 137,218 per (row, head) with fp32 state, 71,682 with bf16 (cost.cpp).
 //
@@ -28,7 +28,8 @@
 // 8 and 16, convolution repeated in every block of a cluster, trigger at entry (wrong), old taps folded before the
 // wait (0.3 us), 512 threads (spills). Here: history and output addresses kept in registers over the rows (spills;
 // they are made again instead), state addresses as index expressions (one register pair per store; the opaque base
-// keeps them immediate offsets).
+// keeps them immediate offsets), warps that take row pairs in turn so that a block's accesses of one moment lie side by
+// side (0.6 % at most).
 #pragma once
 
 #include "gpu/cluster.hpp"
@@ -52,13 +53,10 @@ struct Sizes {
   static constexpr int kRowsPerHalf = kRowsPerWarp / 2;
   static constexpr int kPasses = kRowsPerHalf / kForm.rows_per_pass;
   static constexpr int kWarpElements = kRowsPerWarp * kHeadDim;
-  static constexpr int kWarpStep = kForm.swept ? 2 : kRowsPerWarp;       // rows from warp to warp
-  static constexpr int kHalfStep = kForm.swept ? 2 * kWarps : 2;         // rows from one row of a half-warp to its next
   static constexpr int kGroupThreads = kChannelThreads / kForm.cluster;  // four channels each of a block's slice
   static constexpr int kPartThreads = kGroupThreads / 4;
   static constexpr int kFirstOutputThread = kForm.threads > kChannelThreads ? kChannelThreads : 0;
   static_assert(kPasses * kForm.rows_per_pass * 2 * kWarps == kRows);
-  static_assert(!(kForm.bulk && kForm.swept));
   static_assert(kForm.threads >= kChannelThreads && kFirstOutputThread + kRows <= kForm.threads);
 };
 
@@ -120,7 +118,7 @@ struct Place {
     return p.output + row * p.output_stride + (head * kHeadDim + rank * Z::kRows + output_row);
   }
   /// Row of the block that is number `i` of this half-warp.
-  SILT_DEVICE int row_of(int i) const { return warp * Z::kWarpStep + i * Z::kHalfStep + half; }
+  SILT_DEVICE int row_of(int i) const { return warp * Z::kRowsPerWarp + 2 * i + half; }
 };
 
 template <class State, Form kForm>
@@ -151,7 +149,7 @@ SILT_DEVICE void init_barriers(Shared<State, kForm>& shared) {
 template <class State, Form kForm>
 struct WarpRows {
   using Z = Sizes<State, kForm>;
-  static constexpr int kRowStep = Z::kHalfStep * kHeadDim;  // to the next row of a half-warp
+  static constexpr int kRowStep = 2 * kHeadDim;  // to the next row of a half-warp
   static constexpr int kVectorStep = kLanesPerRow * 16;
   static constexpr gpu::Hint kHint = kForm.evict ? gpu::Hint::evict_first : gpu::Hint::none;
   State* memory;        // bulk: the warp's first row; else this lane's share of the half-warp's first row
@@ -161,7 +159,7 @@ struct WarpRows {
   SILT_DEVICE WarpRows(const Params& p, const Place<State, kForm>& at, int slot, const void* staging) {
     const int share = at.half * kHeadDim + at.lane * kVectorElements<State>;
     memory = static_cast<State*>(p.state) + slot * p.state_slot_stride +
-             (at.head * kStateElements + (at.rank * Z::kRows + at.warp * Z::kWarpStep) * kHeadDim);
+             (at.head * kStateElements + (at.rank * Z::kRows + at.warp * Z::kRowsPerWarp) * kHeadDim);
     if constexpr (kForm.bulk) {
       staged = gpu::shared_address(static_cast<const State*>(staging) + at.warp * Z::kWarpElements + share);
     } else {
@@ -282,14 +280,19 @@ SILT_DEVICE void write_output(const Params& p, const Shared<State, kForm>& share
   if (at.outputs) *at.output(p) = gpu::float_to_bf16(o);
 }
 
-/// Asks in L2 for what is read behind the dependency wait. It reads nothing: the predecessor may still be writing.
+/// Asks in L2 for what is read behind the dependency wait: this step's inputs, of which it reads nothing (the
+/// predecessor may still be writing, and writes to L2), and the weights that nobody has registers for until then.
 template <class State, Form kForm>
 SILT_DEVICE void prefetch_inputs(const Params& p, const Place<State, kForm>& at) {
   if (at.works) gpu::prefetch_l2(input_at(p, at.part, at.row, at.head, at.column));
   if (threadIdx.x == 0) gpu::prefetch_l2(p.raw_beta + at.row * p.beta_stride + at.head);
-  if (p.output_gate != nullptr && at.outputs) {
-    const int channel = at.head * kHeadDim + at.rank * Sizes<State, kForm>::kRows + at.output_row;
-    gpu::prefetch_l2(p.output_gate + at.row * p.output_gate_stride + channel);
+  if (p.norm_weight != nullptr && at.outputs) {
+    const int column = at.rank * Sizes<State, kForm>::kRows + at.output_row;
+    gpu::prefetch_l2(p.output_gate + at.row * p.output_gate_stride + (at.head * kHeadDim + column));
+    gpu::prefetch_l2(p.norm_weight + column);
+  }
+  if (p.conv_bias != nullptr && at.works && at.part != kGatePart) {
+    gpu::prefetch_l2(p.conv_bias + (static_cast<uint32_t>(at.part * p.heads + at.head) * kHeadDim + at.column));
   }
 }
 
@@ -319,12 +322,12 @@ __global__ void __launch_bounds__(kFormOf<kId>.threads, kFormOf<kId>.min_blocks)
   // What no predecessor writes, in the order of its way to memory.
   Channels c;
   if (at.works) load_weights<true>(p, at.part, at.head, at.column, c);
+  if (p.prefetch) prefetch_inputs<State, kForm>(p, at);  // here, while the slot index is on its way
   if (slot <= p.null_slot || slot >= p.slots) return write_padding<State, kForm>(p, at);
   WarpRows<State, kForm> state(p, at, slot, &shared + 1);
   state.fetch(p, &shared.state_ready[at.warp]);
   const bool has_history = at.works && at.part != kGatePart;
   if (has_history) load_history<true>(history_pieces(p, at.part, at.head, at.column, slot), c);
-  if (p.prefetch) prefetch_inputs<State, kForm>(p, at);
   if constexpr (kForm.cluster > 1) gpu::cluster_wait();
   gpu::dependency_wait();
   gpu::trigger_dependents();

@@ -17,13 +17,12 @@ struct Schedule {
   FormId form_id = FormId::c4_256;
   bool evict = false;          ///< evict-first hint on the state
   int least_shared_bytes = 0;  ///< asked for where fewer blocks per SM are faster than fit
-  bool prefetch = false;       ///< x, gates and beta are asked for in L2 before the dependency wait
+  bool prefetch = true;        ///< dependent: what is read behind the wait is asked for in L2 before it
 
   [[nodiscard]] constexpr const Form& form() const { return form_of(form_id); }
 };
 
-/// Two 64 KiB (four 32 KiB) blocks in flight per SM beat three (six) where DRAM is the limit: 0.5 %.
-inline constexpr int kTwoPerSm = 100'000;
+/// Four 32 KiB blocks in flight per SM beat six where DRAM is the limit.
 inline constexpr int kFourPerSm = 50'000;
 
 inline constexpr std::array kSchedules = {
@@ -33,15 +32,12 @@ inline constexpr std::array kSchedules = {
     Schedule{"c4_128_six", DType::f32, FormId::c4_128_six, true, 0},
     Schedule{"c1_256", DType::f32, FormId::c1_256, true, 0},
     Schedule{"c1_256_keep", DType::f32, FormId::c1_256_keep, false, 0},
-    Schedule{"c1_256_swept", DType::f32, FormId::c1_256_swept, false, 0},
     Schedule{"bulk_128_evict", DType::f32, FormId::bulk_128, true, 0},
-    Schedule{"bulk_128", DType::f32, FormId::bulk_128, false, kTwoPerSm},
     Schedule{"c2_256", DType::bf16, FormId::c2_256, true, 0},
     Schedule{"c1_256", DType::bf16, FormId::c1_256, true, 0},
     Schedule{"c1_128", DType::bf16, FormId::c1_128, true, 0},
     Schedule{"bulk_128_evict", DType::bf16, FormId::bulk_128_half, true, 0},
     Schedule{"c1_128_keep", DType::bf16, FormId::c1_128_keep, false, 0},
-    Schedule{"c1_128_swept", DType::bf16, FormId::c1_128_swept, false, 0},
     Schedule{"bulk_128", DType::bf16, FormId::bulk_128_half, false, kFourPerSm},
 };
 

@@ -13,9 +13,6 @@ struct Form {
   bool evict = false;     ///< register form: evict-first loads and stores
   int min_blocks = 0;     ///< per SM, what registers must allow
   int rows_per_pass = 0;  ///< rows of a half-warp whose dots are reduced together: more need registers, fewer shuffles
-  /// Register form: the warps of a block go through its rows side by side, so that the block's accesses of one moment
-  /// are neighbours; else a warp's rows are.
-  bool swept = false;
 };
 
 constexpr int64_t shared_bytes(const Form& form, int64_t state_element) {
@@ -37,26 +34,22 @@ enum class FormId : int32_t {
   c4_128_six,
   c1_256,
   c1_256_keep,
-  c1_256_swept,
   c1_128,
   c1_128_keep,
-  c1_128_swept,
   bulk_128,
   bulk_128_half,
 };
 inline constexpr Form kForms[] = {
-    {256, 4, false, true, 4, 2},         // 64 registers
-    {256, 2, false, true, 3, 4},         // 80 registers
-    {128, 4, false, true, 5, 4},         // 96 registers
-    {128, 4, false, true, 6, 4},         // 80 registers
-    {256, 1, false, true, 2, 4},         // 128 registers
-    {256, 1, false, false, 2, 4},        // the same, no hint
-    {256, 1, false, false, 2, 4, true},  // the same, swept
-    {128, 1, false, true, 3, 4},         // bf16 state: 168 registers
-    {128, 1, false, false, 3, 4},        // the same, no hint
-    {128, 1, false, false, 3, 4, true},  // the same, swept
-    {128, 1, true, false, 3, 4},         // 67 KiB
-    {128, 1, true, false, 6, 4},         // bf16 state: 35 KiB
+    {256, 4, false, true, 4, 2},   // 64 registers
+    {256, 2, false, true, 3, 4},   // 80 registers
+    {128, 4, false, true, 5, 4},   // 96 registers
+    {128, 4, false, true, 6, 4},   // 80 registers
+    {256, 1, false, true, 2, 4},   // 128 registers
+    {256, 1, false, false, 2, 4},  // the same, no hint
+    {128, 1, false, true, 3, 4},   // bf16 state: 168 registers
+    {128, 1, false, false, 3, 4},  // the same, no hint
+    {128, 1, true, false, 3, 4},   // 67 KiB
+    {128, 1, true, false, 6, 4},   // bf16 state: 35 KiB
 };
 inline constexpr int kFormCount = sizeof(kForms) / sizeof(kForms[0]);
 constexpr const Form& form_of(FormId id) { return kForms[static_cast<int>(id)]; }

@@ -38,7 +38,7 @@ struct Params {
   float norm_eps = 0;
   bool channel_major = false;  // history as [3P, 3] ("DS"), else [3, 3P] ("SD")
   bool safe_gate = true;
-  bool prefetch = false;     // x, gates and beta to L2 before the dependency wait
+  bool prefetch = false;     // what is read behind the dependency wait to L2 before it
   bool evict_first = false;  // cache hint of bulk copies; register schedules have theirs at compile time
 };
 
