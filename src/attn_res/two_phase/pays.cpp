@@ -6,9 +6,11 @@
 namespace silt {
 namespace {
 
-/// The time of a sweep over that of its bytes at the rate of the other kernels (0.99 of a copy at large sizes): matrix
-/// units wait for their sums once a token.
-constexpr double kSweepSlower = 1.06;
+// Times over those of the same bytes at the rate of a call. On H200 (T 4096, eight blocks, eight queries) a call moves
+// 704.6 MB in 161.9 us, 4.35 TB/s; a merge 293.6 MB in 72.8 us, the bytes of 1.08 times as many at that rate; a sweep
+// 939.8 MB in 259.7 us, of which it spends 5 us before its first row: 1.18.
+constexpr double kSweepSlower = 1.18;
+constexpr double kMergeSlower = 1.08;
 /// What could be moved while a sweep makes its weights and asks for its first rows: 5 us at 4.2 TB/s.
 constexpr double kSweepStartBytes = 21e6;
 
@@ -44,7 +46,7 @@ bool attn_res_two_phase_pays(int64_t t, int64_t d, int64_t num_blocks, int64_t q
   // A call with delta: nb blocks, prefix, delta, prefix written, output.
   const double call = static_cast<double>(t) * 2 * static_cast<double>(d) * static_cast<double>(num_blocks + 4);
   const double two_phases = kSweepStartBytes + kSweepSlower * static_cast<double>(bytes(sweep)) +
-                            static_cast<double>(queries) * static_cast<double>(bytes(merge));
+                            kMergeSlower * static_cast<double>(queries) * static_cast<double>(bytes(merge));
   return two_phases < static_cast<double>(queries) * call;
 }
 
