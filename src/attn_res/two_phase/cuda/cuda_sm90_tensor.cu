@@ -6,8 +6,8 @@
 //
 // Plan: persistent clusters of two blocks, one per pair of SMs; a cluster takes every pairs-th token, each block half
 // of its columns. Weights are made once a block. Per token: wait for the rows, dot products and squares, sums of the
-// warps, exchange with the peer, softmax in every warp, mixtures and their store, then the rows of a later token are
-// asked for.
+// warps, then the rows of a later token are asked for, exchange with the peer, softmax in every warp, mixtures and
+// their store.
 //
 // Matrix units: dots are m16n8k16, A = weights (rows 0-7 the bf16 high parts of eight queries, 8-15 the low parts: a
 // product of two bf16 has 16 significant bits, so high + low is exact), B = 8 sources. Squares are the diagonal of
@@ -16,10 +16,13 @@
 // the mixture, so that no weight passes through memory. Absent sources are a row of zeros, absent queries zero weights.
 //
 // Data path: half rows by bulk copies into stages of one token, counted on a barrier a stage; warps read them by
-// ldmatrix, twice. A stage is free after the barrier at the end of its token: each thread orders its reads before the
-// copy engine's writes in front of it. Sums: warps 7-13 leave theirs in shared memory, 0-6 add their own, warp 0 adds
-// up seven, keeps the total and sends it to the peer by st.async; the exchange barrier publishes both. Two of them in
-// turn: the peer sends for token j + 2 only after this block has sent for j + 1, when it has read what came for j.
+// ldmatrix, as operands of the sums and, transposed, of the mixture. The latter stay in registers (form held), so that
+// a stage is free at the barrier behind the sums of the warps: each thread orders its reads before the copy engine's
+// writes in front of it. Only two stages fit; exchange, softmax, mixture and stores are what a copy has more time for.
+// Sums: warps 7-13 leave theirs in shared memory, 0-6 add their own, warp 0 adds up seven, keeps the total and sends it
+// to the peer by st.async; the exchange barrier publishes both. All have read the total at the barrier behind the
+// softmax; from there a warp goes on to the next token by itself. Two exchanges in turn: the peer sends for token j + 2
+// only after this block has sent for j + 1, when it has read what came for j.
 //
 // Dependent launch: in late order weights and stable rows of the first tokens are loaded before the dependency wait;
 // nothing in wait order. Dependents are triggered with the last token: before that this kernel fills the SMs.
@@ -27,8 +30,9 @@
 // Bytes: 2*D*nb read and Q*(2*D + 8) written per token (cost.cpp); weights stay in L2.
 //
 // Roofline: D = 7168, nb = Q = 8, T = 4096 on H200: 940 MB, 222 us at the 4237 GB/s of a device copy. A prototype with
-// clusters of four (120 of 132 SMs) measured 240-256 us. One token is 2240 cycles of shared memory (weights 896, copies
-// 448, rows 2 x 448) and some 7000 warp instructions (1750 cycles) a block, of 6350 that memory needs for its bytes.
+// clusters of four (120 of 132 SMs) measured 240-256 us, form twice 259.7. One token is 2240 cycles of shared memory
+// (weights 896, copies 448, rows 2 x 448) and some 7000 warp instructions (1750 cycles) a block, of 6350 that memory
+// needs for its bytes.
 //
 // Rounding: products are exact, sums fp32 in the matrix unit and behind it; one rounding of mix. Order: columns of a
 // warp (pieces of 64, every 14th), warps w and w + 7, then seven sums, then the two blocks. It depends on D alone, so a
@@ -66,14 +70,15 @@ SILT_DEVICE void open_shared(const Place& at, int stages, bool zeros) {
 
 /// Asks for sources [first, last) of a token, one by each warp: a copy is some thirty instructions of one lane. The
 /// last warp announces all of them with the first; a copy that ends before it is announced is counted all the same.
+/// Warp 0 asks for none: it has the sums of the block to add up.
 template <class Mix>
 SILT_DEVICE void request_rows(const Sweep<Mix>& p, const Place& at, int64_t token, int stage, int first, int last) {
-  static_assert(kMostSources < kWarps);
+  static_assert(kMostSources + 1 < kWarps);
   if (token >= p.t) return;
   const uint32_t full = at.full + static_cast<uint32_t>(stage) * 8;
   if (at.lane == 0) {
-    const int i = at.warp;
-    if (first == 0 && i == kWarps - 1) gpu::mbarrier_expect(full, static_cast<uint32_t>(p.n) * at.row_bytes);
+    const int i = at.warp - 1;
+    if (first == 0 && at.warp == kWarps - 1) gpu::mbarrier_expect(full, static_cast<uint32_t>(p.n) * at.row_bytes);
     if (i >= first && i < last) {
       const uint16_t* row = p.blocks + token * p.block_token_stride + i * p.block_slot_stride +
                             static_cast<int64_t>(at.rank) * at.columns;
@@ -122,9 +127,91 @@ SILT_DEVICE void make_weights(const Sweep<Mix>& p, const Place& at) {
   }
 }
 
+template <class Mix>
+SILT_DEVICE void store_statistics(const Sweep<Mix>& p, const Place& at, const Numerators& e, int64_t token) {
+  if (at.rank != 0 || at.warp != 0 || at.source != 0 || at.query >= p.q) return;
+  float* pair = p.statistics + at.query * p.statistics_query_stride + token * p.statistics_token_stride;
+  pair[0] = e.largest;
+  pair[1] = e.denominator;
+}
+
+/// The exchange of this block's total and the peer's: warp 0 sends, all warps get the softmax numerators.
+template <class Mix>
+SILT_DEVICE Numerators exchange_totals(const Sweep<Mix>& p, const Place& at, uint32_t turn) {
+  const uint32_t exchange = at.exchange + (turn & 1) * 8;
+  float2* peer = at.peer + (turn & 1) * kPairs;
+  if (at.warp == 0) send_total(at, exchange, peer);
+  __syncwarp();
+  gpu::mbarrier_wait_cluster(exchange, turn >> 1 & 1);
+  __syncwarp();
+  return softmax(p, at, peer);
+}
+
+/// A token whose rows are in a stage. `later` is the token that the stage is for next.
+template <Form kWay, class Mix>
+SILT_DEVICE void sweep_token(const Sweep<Mix>& p, const Place& at, int64_t token, int64_t later, int stage,
+                             uint32_t turn) {
+  const uint32_t row = tile_row(p, at, stage);
+  Sums sums;
+  if constexpr (kWay == Form::twice) {
+#pragma unroll 1
+    for (int piece = at.warp; piece < at.pieces; piece += kWarps) add_piece(at, row, piece, sums);
+    add_up_warps(at, sums);
+    __syncthreads();
+    const Numerators e = exchange_totals(p, at, turn);
+    store_statistics(p, at, e, token);
+    Mix* out = mixture_row(p, at, token, at.query);
+#pragma unroll 1
+    for (int piece = at.warp; piece < at.pieces; piece += kWarps) {
+      Tiles tiles;
+      load_mixture_tiles(row, piece, tiles);
+      store_piece(at, out, at.query < p.q, piece, tiles, e);
+    }
+    gpu::copy_engine_fence();
+    __syncthreads();
+    request_rows(p, at, later, stage, 0, p.n);
+  } else {
+    Tiles tiles[kMostPieces];
+#pragma unroll
+    for (int i = 0; i < kMostPieces; ++i) {
+      const int piece = at.warp + i * kWarps;
+      if (piece >= at.pieces) break;
+      add_piece(at, row, piece, sums);
+      load_mixture_tiles(row, piece, tiles[i]);
+    }
+    add_up_warps(at, sums);
+    gpu::copy_engine_fence();
+    __syncthreads();
+    request_rows(p, at, later, stage, 0, p.n);
+    const Numerators e = exchange_totals(p, at, turn);
+    __syncthreads();  // the total may be overwritten
+    store_statistics(p, at, e, token);
+    if constexpr (kWay == Form::lines && sizeof(Mix) == 2) {
+      const int even = at.query & ~1;
+      const int column = at.lane % 8 * 8;
+      Mix* const out[2] = {mixture_row(p, at, token, even) + column, mixture_row(p, at, token, even + 1) + column};
+      const bool present[2] = {even < p.q, even + 1 < p.q};
+#pragma unroll
+      for (int i = 0; i < kMostPieces; ++i) {
+        const int piece = at.warp + i * kWarps;
+        if (piece >= at.pieces) break;
+        store_lines(out, present, piece, tiles[i], e, at.lane);
+      }
+    } else {
+      Mix* out = mixture_row(p, at, token, at.query);
+#pragma unroll
+      for (int i = 0; i < kMostPieces; ++i) {
+        const int piece = at.warp + i * kWarps;
+        if (piece >= at.pieces) break;
+        store_piece(at, out, at.query < p.q, piece, tiles[i], e);
+      }
+    }
+  }
+}
+
 /// early: leading rows of the first tokens that are asked for before the dependency wait, where the weights are made as
 /// well; or kNothingEarly.
-template <class Mix>
+template <Form kWay, class Mix>
 __global__ void __launch_bounds__(kThreads, 1)
     attn_res_partials_cuda_sm90_tensor(const Sweep<Mix> p, const int stages, const int early) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -150,25 +237,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   uint32_t turn = 0;  // of the exchange: which of two in bit 0, its phase in bit 1
   for (int64_t token = blockIdx.x; token < p.t; token += gridDim.x) {
     if (token + gridDim.x >= p.t) gpu::trigger_dependents();
-    const uint32_t exchange = at.exchange + (turn & 1) * 8;
-    float2* peer = at.peer + (turn & 1) * kPairs;
-    const uint32_t row = tile_row(p, at, stage);
     gpu::mbarrier_wait(at.full + static_cast<uint32_t>(stage) * 8, stage_turn);
     __syncwarp();
-    sum_statistics(at, row, exchange, peer);
-    __syncwarp();
-    gpu::mbarrier_wait_cluster(exchange, turn >> 1 & 1);
-    __syncwarp();
-    const Numerators e = softmax(p, at, peer);
-    if (at.rank == 0 && at.warp == 0 && at.source == 0 && at.query < p.q) {
-      float* pair = p.statistics + at.query * p.statistics_query_stride + token * p.statistics_token_stride;
-      pair[0] = e.largest;
-      pair[1] = e.denominator;
-    }
-    store_mixtures(p, at, row, e, token);
-    gpu::copy_engine_fence();
-    __syncthreads();
-    request_rows(p, at, token + static_cast<int64_t>(stages) * gridDim.x, stage, 0, p.n);
+    sweep_token<kWay>(p, at, token, token + static_cast<int64_t>(stages) * gridDim.x, stage, turn);
     if (++stage == stages) {
       stage = 0;
       stage_turn ^= 1;
@@ -183,13 +254,13 @@ int early_of(const AttnResPartialsProblem& problem, Pdl pdl) {
   return pdl == Pdl::late ? static_cast<int>(problem.stable_rows()) : kNothingEarly;
 }
 
-template <class Mix>
+template <Form kWay, class Mix>
 Status run(const AttnResPartialsProblem& problem, const AttnResPartialsArgs& args, const Launch& launch) {
   constexpr gpu::KernelName kName = {"attn_res_partials", "cuda_sm90_tensor"};
   static gpu::DeviceSetup setup;
   const DeviceFacts* facts = nullptr;
   if (const Status status = facts_of(args.blocks.device, &facts); !status.ok()) return status;
-  const auto work = attn_res_partials_cuda_sm90_tensor<Mix>;
+  const auto work = attn_res_partials_cuda_sm90_tensor<kWay, Mix>;
   const int tokens = stages(problem.n, problem.d);
   gpu::LaunchShape shape;
   shape.cluster = kBlocks;
@@ -204,10 +275,24 @@ Status run(const AttnResPartialsProblem& problem, const AttnResPartialsArgs& arg
                      attn_res_two_phase_cuda::make_sweep<Mix>(problem, args), tokens, early_of(problem, launch.pdl));
 }
 
+template <Form kWay>
+Status run_form(const AttnResPartialsProblem& problem, const AttnResPartialsArgs& args, const Launch& launch) {
+  return problem.partial == DType::bf16 ? run<kWay, uint16_t>(problem, args, launch)
+                                        : run<kWay, float>(problem, args, launch);
+}
+
 }  // namespace
 
+Status launch_form(const AttnResPartialsProblem& problem, const AttnResPartialsArgs& args, const Launch& launch,
+                   Form form) {
+  if (form == Form::twice) return run_form<Form::twice>(problem, args, launch);
+  // fp32 mixtures are stored in whole sectors either way: one form is enough.
+  if (form == Form::lines && problem.partial == DType::bf16) return run<Form::lines, uint16_t>(problem, args, launch);
+  return run_form<Form::held>(problem, args, launch);
+}
+
 Status launch(const AttnResPartialsProblem& problem, const AttnResPartialsArgs& args, const Launch& launch) {
-  return problem.partial == DType::bf16 ? run<uint16_t>(problem, args, launch) : run<float>(problem, args, launch);
+  return launch_form(problem, args, launch, kForm);
 }
 
 }  // namespace silt::attn_res_partials_cuda_sm90_tensor

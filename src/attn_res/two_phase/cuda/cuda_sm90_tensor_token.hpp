@@ -77,28 +77,42 @@ SILT_DEVICE uint32_t tile_row(const Sweep<Mix>& p, const Place& at, int stage) {
   return row + static_cast<uint32_t>(at.lane / 8) * 16;
 }
 
-/// Dots and squares over this warp's columns, added up over the warps of the block into row 0 of the sums, and sent to
-/// the peer. Two chains of matrix instructions each: their latency is longer than the loads between them.
-SILT_DEVICE void sum_statistics(const Place& at, uint32_t row, uint32_t exchange, float2* peer) {
+/// Dots and squares of a lane. Two chains of matrix instructions each: their latency is longer than the loads between.
+struct Sums {
   float dot[2][4] = {};
   float square[2][4] = {};
-#pragma unroll 1
-  for (int piece = at.warp; piece < at.pieces; piece += kWarps) {
-    const uint32_t tiles = row + static_cast<uint32_t>(piece) * (kPieceColumns * 2);
-    const uint32_t weights =
-        at.weights + static_cast<uint32_t>(piece * kStepsPerPiece * gpu::kWarpLanes + at.lane) * 16;
+};
+
+/// One piece of 64 columns, and the tiles of its mixture.
+using Tiles = uint32_t[2][4];
+
+SILT_DEVICE void add_piece(const Place& at, uint32_t row, int piece, Sums& sums) {
+  const uint32_t tiles = row + static_cast<uint32_t>(piece) * (kPieceColumns * 2);
+  const uint32_t weights = at.weights + static_cast<uint32_t>(piece * kStepsPerPiece * gpu::kWarpLanes + at.lane) * 16;
 #pragma unroll
-    for (int group = 0; group < kStepsPerPiece / 2; ++group) {
-      uint32_t v[4];
-      gpu::load_tiles(v, tiles + static_cast<uint32_t>(group) * 64);
+  for (int group = 0; group < kStepsPerPiece / 2; ++group) {
+    uint32_t v[4];
+    gpu::load_tiles(v, tiles + static_cast<uint32_t>(group) * 64);
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const auto step = static_cast<uint32_t>(2 * group + i);
-        gpu::multiply_16(dot[i], gpu::load_shared_16(weights + step * (gpu::kWarpLanes * 16)), v[2 * i], v[2 * i + 1]);
-        gpu::multiply_16(square[i], make_uint4(v[2 * i], 0, v[2 * i + 1], 0), v[2 * i], v[2 * i + 1]);
-      }
+    for (int i = 0; i < 2; ++i) {
+      const auto step = static_cast<uint32_t>(2 * group + i);
+      gpu::multiply_16(sums.dot[i], gpu::load_shared_16(weights + step * (gpu::kWarpLanes * 16)), v[2 * i],
+                       v[2 * i + 1]);
+      gpu::multiply_16(sums.square[i], make_uint4(v[2 * i], 0, v[2 * i + 1], 0), v[2 * i], v[2 * i + 1]);
     }
   }
+}
+SILT_DEVICE void load_mixture_tiles(uint32_t row, int piece, Tiles& tiles) {
+#pragma unroll
+  for (int group = 0; group < 2; ++group) {
+    gpu::load_tiles_transposed(tiles[group], row + static_cast<uint32_t>(piece * 2 + group) * 64);
+  }
+}
+
+/// A block's sums over its warps, left to warp 0 in two steps: what all warps do up to the barrier between.
+SILT_DEVICE void add_up_warps(const Place& at, const Sums& sums) {
+  const auto& dot = sums.dot;
+  const auto& square = sums.square;
   // High and low parts of the weights; the diagonal is in the lanes whose two columns have their row's number.
   float2 dots =
       make_float2((dot[0][0] + dot[1][0]) + (dot[0][2] + dot[1][2]), (dot[0][1] + dot[1][1]) + (dot[0][3] + dot[1][3]));
@@ -118,10 +132,11 @@ SILT_DEVICE void sum_statistics(const Place& at, uint32_t row, uint32_t exchange
   *mine = dots;
   if (diagonal) *my_square = squares;
   if (at.warp >= kHalfWarps) pair_arrive(1 + pair);
-  __syncthreads();
-  if (at.warp != 0) return;
+}
 
-  // Warp 0 adds up: a lane's dots, and in the first four lanes a pair of squares.
+/// Of warp 0 behind that barrier: the block's total, kept in row 0 of the sums and sent to the peer. A lane adds up its
+/// dots, and the first four a pair of squares.
+SILT_DEVICE void send_total(const Place& at, uint32_t exchange, float2* peer) {
   const bool second = at.lane < kPairs - gpu::kWarpLanes;
   float2 total[2] = {};
 #pragma unroll
@@ -196,29 +211,56 @@ SILT_DEVICE void store_columns(float* row, const float2 (&v)[4], int lane, bool 
   }
 }
 
-template <class Mix>
-SILT_DEVICE void store_mixtures(const Sweep<Mix>& p, const Place& at, uint32_t row, const Numerators& e,
-                                int64_t token) {
-  const bool present = at.query < p.q;
-  Mix* out =
-      p.mix + at.query * p.mix_query_stride + token * p.mix_token_stride + static_cast<int64_t>(at.rank) * at.columns;
-#pragma unroll 1
-  for (int piece = at.warp; piece < at.pieces; piece += kWarps) {
+/// Mixtures of 32 columns: this lane's query, two columns of each of the four tiles.
+SILT_DEVICE void mix_tiles(const uint32_t (&tiles)[4], const Numerators& e, float2 (&mix)[4]) {
 #pragma unroll
-    for (int group = 0; group < 2; ++group) {
-      const int column = piece * kPieceColumns + group * (kPieceColumns / 2);
-      uint32_t v[4];
-      gpu::load_tiles_transposed(v, row + static_cast<uint32_t>(column) * 2);
-      float2 mix[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float sum[4] = {};
-        gpu::multiply_8(sum, e.high, e.low, v[i]);
-        mix[i] = make_float2(sum[0] + sum[2], sum[1] + sum[3]);
-      }
-      store_columns(out + column, mix, at.lane, present);
-    }
+  for (int i = 0; i < 4; ++i) {
+    float sum[4] = {};
+    gpu::multiply_8(sum, e.high, e.low, tiles[i]);
+    mix[i] = make_float2(sum[0] + sum[2], sum[1] + sum[3]);
   }
+}
+
+/// Where a block's mixtures of a token and query begin.
+template <class Mix>
+SILT_DEVICE Mix* mixture_row(const Sweep<Mix>& p, const Place& at, int64_t token, int query) {
+  return p.mix + query * p.mix_query_stride + token * p.mix_token_stride + static_cast<int64_t>(at.rank) * at.columns;
+}
+
+/// A piece of this lane's query.
+template <class Mix>
+SILT_DEVICE void store_piece(const Place& at, Mix* out, bool present, int piece, const Tiles& tiles,
+                             const Numerators& e) {
+#pragma unroll
+  for (int group = 0; group < 2; ++group) {
+    float2 mix[4];
+    mix_tiles(tiles[group], e, mix);
+    store_columns(out + piece * kPieceColumns + group * (kPieceColumns / 2), mix, at.lane, present);
+  }
+}
+
+/// A piece, one row's 128 bytes by the eight lanes of two neighbouring queries: first the even query's, then the odd
+/// one's. Four lanes have the first 64 bytes of both, four the last. out: this lane's 16 bytes of piece 0 in both rows.
+SILT_DEVICE void store_lines(uint16_t* const (&out)[2], const bool (&present)[2], int piece, const Tiles& tiles,
+                             const Numerators& e, int lane) {
+  uint4 own[2];
+#pragma unroll
+  for (int group = 0; group < 2; ++group) {
+    float2 mix[4];
+    mix_tiles(tiles[group], e, mix);
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = gpu::pack_bf16(mix[i].x, mix[i].y);
+    own[group] = gpu::transpose_quad(words, lane);
+  }
+  const bool odd = (lane & 4) != 0;
+  const auto swap = [&](uint32_t first, uint32_t second) {
+    return __shfl_xor_sync(gpu::kAllLanes, odd ? first : second, 4);
+  };
+  const uint4 got = make_uint4(swap(own[0].x, own[1].x), swap(own[0].y, own[1].y), swap(own[0].z, own[1].z),
+                               swap(own[0].w, own[1].w));
+  if (present[0]) gpu::store_16(out[0] + piece * kPieceColumns, odd ? got : own[0]);
+  if (present[1]) gpu::store_16(out[1] + piece * kPieceColumns, odd ? own[1] : got);
 }
 
 }  // namespace silt::attn_res_partials_cuda_sm90_tensor

@@ -114,42 +114,64 @@ class Cuda : public testing::Test {
     ASSERT_TRUE(c.download().ok());
   }
 
+  void launch_form(AttnResPartialsCase& c, tensor::Form form, Pdl pdl) {
+    ASSERT_TRUE(c.upload(kGpu).ok());
+    AttnResPartialsProblem problem;
+    ASSERT_TRUE(check(c.args(), &problem).ok());
+    ASSERT_TRUE(tensor::launch_form(problem, c.args(), launch("", pdl), form).ok());
+    ASSERT_TRUE(synchronize(kGpu, stream_).ok());
+    ASSERT_TRUE(c.download().ok());
+  }
+
   cudaStream_t stream_ = nullptr;
   bool hopper_ = false;
   int64_t pairs_ = 1;
 };
 
-/// A small list, also for compute-sanitizer: every kernel, each phase and every tail once.
+/// A small list, also for compute-sanitizer (each tool well below a minute): every kernel, each phase and every tail
+/// once, the orders in turn. 70 tokens are two for some pairs of blocks.
 class CudaReduced : public Cuda {};
 
 TEST_F(CudaReduced, EverySweep) {
   for (const std::string& kernel : cuda_kernels<AttnResPartialsCase>()) {
     int ran = 0;
+    int turn = 0;
     for (const char* line :
-         {"attn_res_partials t=3 q=8 n=8 d=7168", "attn_res_partials t=3 q=3 n=5 d=2304 partial=f32",
-          "attn_res_partials t=140 q=2 n=1 d=256", "attn_res_partials t=2 q=8 n=3 d=1024 r=5 stable=3",
-          "attn_res_partials t=3 q=8 n=9 d=264", "attn_res_partials t=3 q=5 n=3 d=17 partial=f32"}) {
-      for (const Pdl pdl : {Pdl::wait, Pdl::late}) ran += expect_right<AttnResPartialsCase>(line, kernel, pdl) ? 1 : 0;
+         {"attn_res_partials t=2 q=8 n=8 d=7168", "attn_res_partials t=2 q=3 n=5 d=2304 partial=f32",
+          "attn_res_partials t=70 q=2 n=1 d=256", "attn_res_partials t=2 q=8 n=3 d=1024 r=5 stable=3",
+          "attn_res_partials t=2 q=8 n=9 d=264", "attn_res_partials t=2 q=5 n=3 d=17 partial=f32"}) {
+      ran += expect_right<AttnResPartialsCase>(line, kernel, turn++ % 2 == 0 ? Pdl::wait : Pdl::late) ? 1 : 0;
     }
-    EXPECT_GE(ran, 8) << kernel;
+    EXPECT_GE(ran, 4) << kernel;
+  }
+}
+
+TEST_F(CudaReduced, EverySweepForm) {
+  if (!hopper_) GTEST_SKIP() << "cuda_sm90_tensor needs sm_90";
+  for (const tensor::Form form : {tensor::Form::twice, tensor::Form::held, tensor::Form::lines}) {
+    AttnResPartialsCase c(problem_of<AttnResPartialsCase>("attn_res_partials t=70 q=5 n=6 d=640"), 22);
+    launch_form(c, form, Pdl::wait);
+    const Verdict verdict = c.verify();
+    EXPECT_TRUE(verdict.ok) << static_cast<int>(form) << ": " << verdict.detail;
   }
 }
 
 TEST_F(CudaReduced, EveryMerge) {
   for (const std::string& kernel : cuda_kernels<AttnResMergeCase>()) {
     int ran = 0;
+    int turn = 0;
     for (const char* line : {"attn_res_merge t=3 d=7168", "attn_res_merge t=3 d=2304 write=1 partial=f32 stable=1",
                              "attn_res_merge t=2 d=8192 norm=0 delta=0", "attn_res_merge t=4 d=256",
                              "attn_res_merge t=3 d=4104", "attn_res_merge t=3 d=17 write=1"}) {
-      for (const Pdl pdl : {Pdl::wait, Pdl::late}) ran += expect_right<AttnResMergeCase>(line, kernel, pdl) ? 1 : 0;
+      ran += expect_right<AttnResMergeCase>(line, kernel, turn++ % 2 == 0 ? Pdl::wait : Pdl::late) ? 1 : 0;
     }
-    EXPECT_GE(ran, 8) << kernel;
+    EXPECT_GE(ran, 4) << kernel;
   }
 }
 
 TEST_F(CudaReduced, EveryMergePlan) {
   if (!hopper_) GTEST_SKIP() << "cuda_sm90_direct needs sm_90";
-  for (const char* line : {"attn_res_merge t=3 d=7168", "attn_res_merge t=2 d=4608 write=1 partial=f32"}) {
+  for (const char* line : {"attn_res_merge t=2 d=4608 write=1 partial=f32"}) {
     for (const direct::Plan& plan : kPlans) {
       AttnResMergeCase c(problem_of<AttnResMergeCase>(line), 22);
       ASSERT_TRUE(c.upload(kGpu).ok());
@@ -210,6 +232,31 @@ TEST_F(Cuda, TokensAroundTheGrid) {
   for (int64_t d = 128; d <= tensor::kMostColumns; d += 128) {
     const auto line = fmt::format("attn_res_partials t=2 q=1 n={} d={}", 1 + d / 128 % 8, d);
     EXPECT_TRUE(expect_right<AttnResPartialsCase>(line, kSweep)) << line;
+  }
+}
+
+// 36b: all forms and orders of a sweep on the same input, bit for bit: stages in use more than once, fewer columns than
+// warps, absent queries and sources
+TEST_F(Cuda, AllSweepFormsGiveTheSameBits) {
+  if (!hopper_) GTEST_SKIP() << "cuda_sm90_tensor needs sm_90";
+  for (const std::string& line : {fmt::format("attn_res_partials t={} q=8 n=8 d=7168", 3 * pairs_ + 1),
+                                  fmt::format("attn_res_partials t={} q=5 n=6 d=4992", 5 * pairs_ - 1),
+                                  fmt::format("attn_res_partials t={} q=3 n=1 d=640", 9 * pairs_ + 3),
+                                  fmt::format("attn_res_partials t={} q=7 n=8 d=7168 partial=f32", 3 * pairs_)}) {
+    AttnResPartialsCase first(problem_of<AttnResPartialsCase>(line), 24);
+    launch_form(first, tensor::Form::twice, Pdl::off);
+    const Verdict verdict = first.verify();
+    EXPECT_TRUE(verdict.ok) << line << ": " << verdict.detail;
+    for (const tensor::Form form : {tensor::Form::twice, tensor::Form::held, tensor::Form::lines}) {
+      for (const Pdl pdl : kOrders) {
+        AttnResPartialsCase c(first.problem, 24);
+        launch_form(c, form, pdl);
+        EXPECT_TRUE(expect_bitwise("statistics", c.statistics.bytes(), first.statistics.bytes()).ok)
+            << line << " form " << static_cast<int>(form) << " " << name_of(pdl);
+        EXPECT_TRUE(expect_bitwise("mix", c.mix.bytes(), first.mix.bytes()).ok)
+            << line << " form " << static_cast<int>(form) << " " << name_of(pdl);
+      }
+    }
   }
 }
 
