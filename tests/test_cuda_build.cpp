@@ -197,9 +197,9 @@ TEST(MachineCode, DirectLoadsBeforeTheDependencyWait) {
         EXPECT_FALSE(is(line, "STG.") && !is(line, ".128")) << arch << " " << name << ": " << line;
       }
     }
-    // Norm; all rows or all but the last, which is the same without a bank: narrow and two with both hints, one
-    // without; one with the hint up to 2 blocks, lean from 3 on.
-    EXPECT_EQ(late, 2 * (5 * (2 * 8 + 1) + (2 * 2 + 1) + 2 * 6)) << arch;
+    // Norm; all rows or all but the last, which is the same without a bank. By blocks: narrow with the hint 0 to 8,
+    // without 3 to 8; two without 0 to 8, with 6 to 8; one with 0 and 1, without 2 to 8.
+    EXPECT_EQ(late, 2 * ((2 * 8 + 1) + 2 * 6 + (2 * 8 + 1) + 2 * 3 + (2 * 1 + 1) + 2 * 7)) << arch;
   }
 }
 

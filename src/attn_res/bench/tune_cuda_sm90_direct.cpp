@@ -1,6 +1,6 @@
 // Times every form of cuda_sm90_direct and every way to begin, the other CUDA kernels beside them, over blocks, tokens
 // and orders; prints the fastest of each cell beside the goal of docs/measuring.md and what choose_plan takes:
-// tune_cuda_sm90_direct [CSV] [samples]. About a minute and a half on an H200, goal cells first.
+// tune_cuda_sm90_direct [CSV] [samples]. Less than a minute on an H200, goal cells first.
 //
 // Launches run in a replayed graph of at least 2 ms and 12 launches over inputs that rotate through 160 MB, D = 7168,
 // delta and norm. Copy bandwidth and launch floor are measured in the same run.
@@ -155,25 +155,22 @@ struct Variant {
   const char* kernel = nullptr;  ///< another kernel, by name
 };
 
-/// {form, stream, prefetch, in turn}
+/// {form, stream, prefetch, in turn, ahead}
 const std::vector<Variant>& variants() {
   using Form = direct::Form;
   static const std::vector<Variant> all = {
       {"narrow", {Form::narrow}},
       {"narrow.turn", {Form::narrow, false, false, true}},
+      {"narrow.ahead", {Form::narrow, false, false, false, true}},
       {"narrow.stream", {Form::narrow, true}},
-      {"narrow.stream.turn", {Form::narrow, true, false, true}},
+      {"narrow.stream.ahead", {Form::narrow, true, false, false, true}},
       {"narrow.stream.prefetch", {Form::narrow, true, true}},
-      {"lean.stream", {Form::lean, true}},
-      {"lean.stream.prefetch", {Form::lean, true, true}},
       {"two", {Form::two}},
-      {"two.turn", {Form::two, false, false, true}},
+      {"two.ahead", {Form::two, false, false, false, true}},
       {"two.prefetch", {Form::two, false, true}},
       {"two.stream", {Form::two, true}},
-      {"two.stream.turn", {Form::two, true, false, true}},
+      {"two.stream.ahead", {Form::two, true, false, false, true}},
       {"two.stream.prefetch", {Form::two, true, true}},
-      {"one", {Form::one}},
-      {"one.turn", {Form::one, false, false, true}},
       {"one.stream", {Form::one, true}},
       {"one.stream.turn", {Form::one, true, false, true}},
       {"one.stream.prefetch", {Form::one, true, true}},
@@ -183,15 +180,16 @@ const std::vector<Variant>& variants() {
   return all;
 }
 
-/// What is worth its time: a prefetch up to 256 tokens, taking turns from 64 on and not in late order, where nothing
-/// would be early; form one with few blocks of the bank; other kernels at two sizes.
+/// What is worth its time: a prefetch up to 256 tokens, asking ahead where an SM has two tokens in turn, taking turns
+/// at 256 tokens and, with many rows, beyond; the other kernels at one size.
 bool is_timed(const Variant& variant, const AttnResProblem& problem, Pdl pdl) {
   const direct::Plan& plan = variant.plan;
-  if (variant.kernel != nullptr) return pdl == Pdl::wait && (problem.t == 64 || problem.t == 1024 || problem.t == 8192);
-  if (!direct::fits(plan, problem.n, problem.d) || (plan.prefetch && (problem.t > 256 || pdl == Pdl::off)))
-    return false;
-  if (plan.in_turn && (problem.t < 64 || pdl == Pdl::off || (pdl == Pdl::late && problem.n > 0))) return false;
-  return plan.form != direct::Form::one || problem.n <= 2;
+  if (variant.kernel != nullptr) return pdl == Pdl::wait && problem.t == 1024;
+  if (!direct::fits(plan, problem.n, problem.d)) return false;
+  if (plan.prefetch) return problem.t <= 256 && pdl != Pdl::off;
+  if (plan.ahead) return problem.t >= 256 && problem.t <= 4096;
+  if (plan.in_turn) return pdl == Pdl::wait && problem.t >= 128 && (problem.t <= 512 || problem.n >= 6);
+  return true;
 }
 
 /// docs/measuring.md, us.
@@ -222,7 +220,8 @@ double goal_of(int64_t n, int64_t t, Pdl pdl) {
 }
 
 bool same(const direct::Plan& a, const direct::Plan& b) {
-  return a.form == b.form && a.stream == b.stream && a.prefetch == b.prefetch && a.in_turn == b.in_turn;
+  return a.form == b.form && a.stream == b.stream && a.prefetch == b.prefetch && a.in_turn == b.in_turn &&
+         a.ahead == b.ahead;
 }
 
 struct Tuner {

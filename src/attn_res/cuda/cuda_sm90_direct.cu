@@ -4,9 +4,9 @@
 // with or without delta, slot write and output norm (cuda_sm90_direct.hpp).
 //
 // Plan: one token per cluster, or per block; nothing persistent. A lane holds 8 or 16 columns of every row: 4 or 8
-// registers a row. Narrow: one block of 128 threads per 1024 columns, 8 columns a lane. Lean: the same columns by 64
-// threads. Two: two blocks of up to 7 warps. One: one block of up to 14. Phases: load all rows, statistics, exchange of
-// partial sums across the cluster, softmax, mixture from the registers, output norm with a second exchange, store.
+// registers a row. Narrow: one block of 128 threads per 1024 columns, 8 columns a lane. Two: two blocks of up to 7
+// warps. One: one block of up to 14. Phases: load all rows, statistics, exchange of partial sums across the cluster,
+// softmax, mixture from the registers, output norm with a second exchange, store.
 //
 // Data path: every row is read once, 16 bytes a piece, by the thread that also writes those columns of prefix, slot and
 // output; nothing is staged in shared memory. Sums of warps meet in the block (its barrier publishes them), those of
@@ -32,9 +32,11 @@
 // Tried: see docs/ladder/attn_res_cuda.md. In short: rings of bulk copies and persistent blocks are slower here; more
 // than 8 blocks a token too; statistics of bank rows before the dependency wait gain nothing; unpacked values that stay
 // alive between statistics and mixture spill (hence unpack_bf16_again); wide blocks that send each other the sums of
-// every warp, a thousand messages a token, lose 15-25 % at T >= 1024.
+// every warp, a thousand messages a token, lose 15-25 % at T >= 1024; narrow blocks of 64 threads with two pieces a
+// lane are nowhere the fastest.
 #include "attn_res/cuda/cuda_sm90_direct.hpp"
 #include "attn_res/cuda/cuda_sm90_direct_token.hpp"
+#include "device/facts.hpp"
 #include "gpu/launch.hpp"
 
 namespace silt::attn_res_cuda_sm90_direct {
@@ -43,16 +45,7 @@ namespace {
 using attn_res_cuda::Rows;
 using gpu::Load;
 
-/// Threads and blocks per SM that the register budget is cut for: 72 registers at 8 blocks of the bank and one piece a
-/// lane, 128 and two pieces; 56 and 80 at 4; 32 to 56 below.
 constexpr int threads(Form form) { return gpu::kWarpLanes * most_warps(form); }
-constexpr int blocks_per_processor(Form form, int n) {
-  constexpr int kNarrow[] = {16, 12, 10, 10, 9, 8, 8, 7, 7};
-  constexpr int kLean[] = {16, 16, 16, 12, 12, 10, 8, 8, 8};
-  constexpr int kTwo[] = {6, 5, 4, 3, 3, 2, 2, 2, 2};
-  constexpr int kOne[] = {3, 2, 2, 1, 1, 1, 1, 1, 1};
-  return form == Form::narrow ? kNarrow[n] : form == Form::lean ? kLean[n] : form == Form::two ? kTwo[n] : kOne[n];
-}
 
 template <int kN, bool kNorm, int kEarly, Form kForm, Load kRows>
 __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN))
@@ -87,7 +80,6 @@ using Blocks = std::make_integer_sequence<int, kMostSources + 1>;
 /// By form and hint.
 constexpr Works kWorks[][2] = {
     {works<Form::narrow, false>(Blocks{}), works<Form::narrow, true>(Blocks{})},
-    {works<Form::lean, false>(Blocks{}), works<Form::lean, true>(Blocks{})},
     {works<Form::two, false>(Blocks{}), works<Form::two, true>(Blocks{})},
     {works<Form::one, false>(Blocks{}), works<Form::one, true>(Blocks{})},
 };
@@ -110,8 +102,14 @@ Status launch_plan(const AttnResProblem& problem, const AttnResArgs& args, const
   shape.grid = problem.t;
   shape.block = threads_per_block(plan, problem.d);
   shape.dependent = launch.pdl != Pdl::off;
+  Start start{plan.prefetch, plan.in_turn};
+  if (plan.ahead) {
+    const DeviceFacts* facts = nullptr;
+    if (const Status status = facts_of(args.prefix.device, &facts); !status.ok()) return status;
+    start.ahead = facts->processors * blocks_per_processor(plan.form, problem.n) / blocks_per_token(plan, problem.d);
+  }
   return gpu::launch({"attn_res", "cuda_sm90_direct"}, work, shape, args.prefix.device, launch,
-                     attn_res_cuda::make_rows(problem, args), Start{plan.prefetch, plan.in_turn});
+                     attn_res_cuda::make_rows(problem, args), start);
 }
 
 Status launch(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch) {

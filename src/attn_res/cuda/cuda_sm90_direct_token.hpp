@@ -16,6 +16,7 @@ using gpu::Load;
 struct Start {
   bool prefetch;
   bool in_turn;
+  int32_t ahead = 0;  ///< the token that many further is asked for in L2; 0: none
 };
 /// Orders in which no row is read before the dependency wait; kOrdinary: there is no wait, on any GPU.
 constexpr int kNoneEarly = -1;
@@ -69,19 +70,27 @@ SILT_DEVICE void load_weights(Columns<kN, kPer>& c, const Rows& p, uint32_t colu
   }
 }
 
-/// Rows [first, kN + 2) of bank, prefix and delta, a lane a row: by the first warp for all columns of its block where
-/// those lie together, else by every warp for its own.
+/// Rows [first, kN + 2) of bank, prefix and delta of a token, a lane of the first warp a row: the columns of its block.
 template <int kN, Form kForm>
 SILT_DEVICE void prefetch_rows(const Rows& p, const Place& at, int64_t token, int first) {
-  const int pair = kForm == Form::two ? pair_of<kForm>(at.warp) : kNarrow<kForm> ? 2 * static_cast<int>(blockIdx.y) : 0;
-  const int columns = kForm == Form::two ? kPairColumns : kNarrow<kForm> ? kBlockColumns : p.d;
-  const int left = p.d - pair * kPairColumns;
+  const int columns = kForm == Form::narrow ? kBlockColumns
+                      : kForm == Form::two  ? static_cast<int>(blockDim.x / kWarpLanes) * kPairColumns
+                                            : p.d;
+  const int begin = static_cast<int>(blockIdx.y) * columns;
   const int i = first + at.lane;
-  if ((kForm != Form::two && at.warp > 0) || left <= 0 || i > (p.delta != nullptr ? kN + 1 : kN)) return;
+  if (at.warp > 0 || i > (p.delta != nullptr ? kN + 1 : kN)) return;
   const uint16_t* row = i < kN    ? p.blocks + token * p.block_token_stride + i * p.block_slot_stride
                         : i == kN ? p.prefix + token * p.prefix_stride
                                   : p.delta + token * p.delta_stride;
-  gpu::prefetch_l2(row + pair * kPairColumns, static_cast<uint32_t>(min(columns, left)) * 2);
+  gpu::prefetch_l2(row + begin, static_cast<uint32_t>(min(columns, p.d - begin)) * 2);
+}
+
+/// All of those of a later token, if it exists.
+template <int kN, Form kForm>
+SILT_DEVICE void prefetch_ahead(const Rows& p, const Start& start, const Place& at, int64_t token) {
+  if (start.ahead == 0) return;
+  token += start.ahead;
+  if (token < p.t) prefetch_rows<kN, kForm>(p, at, token, 0);
 }
 
 template <int kN>
@@ -94,8 +103,9 @@ SILT_DEVICE void one_token(const Rows& p, const Start& start, Exchange<kForm, kV
   constexpr int kSources = kN + 1;
   constexpr int kValues = kValuesOf<kN>;
   constexpr int kPer = kPieces<kForm>;
-  // Three blocks an SM with two pieces a lane leave no registers for delta beside the statistics.
-  constexpr bool kMoveFirst = kPer > 1 && (kN == 3 || kN == 4);
+  // Three blocks an SM with two pieces a lane leave no registers for delta beside the statistics, nor do five with
+  // early rows.
+  constexpr bool kMoveFirst = kPer > 1 && (kN == 3 || kN == 4 || (kN == 1 && kEarly >= 0));
 
   const Place at = place<kForm>(p.d);
   const int64_t token = blockIdx.x;
@@ -110,8 +120,13 @@ SILT_DEVICE void one_token(const Rows& p, const Start& start, Exchange<kForm, kV
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kEarly);
     load_weights(c, p, at.column);
     if (start.prefetch) prefetch_rows<kN, kForm>(p, at, token, kEarly);
+    if constexpr (kN >= kAheadFrom) prefetch_ahead<kN, kForm>(p, start, at, token);
     open_exchange<kForm, kValues, kNorm>(exchange);
-    gpu::dependency_wait();
+    if constexpr (kPer == 1) {
+      gpu::dependency_wait_after(prefix, delta);
+    } else {
+      gpu::dependency_wait();  // no registers for the addresses
+    }
     gpu::trigger_dependents();
     load_moving<kRows>(c, prefix, delta, has_delta);
     load_bank<kRows>(c, bank, p.block_slot_stride, kEarly, kN);
@@ -128,6 +143,7 @@ SILT_DEVICE void one_token(const Rows& p, const Start& start, Exchange<kForm, kV
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kN);
     load_moving<kRows>(c, prefix, delta, has_delta);
     load_weights(c, p, at.column);
+    if constexpr (kN >= kAheadFrom) prefetch_ahead<kN, kForm>(p, start, at, token);
   }
   // The peers' barriers exist; passes under the loads' latency.
   if constexpr (kCluster<kForm> && (kValues > 0 || kNorm)) gpu::cluster_wait();

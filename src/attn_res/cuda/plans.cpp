@@ -9,9 +9,9 @@ namespace silt {
 namespace {
 
 std::string text(const attn_res_cuda_sm90_direct::Plan& plan, int64_t d) {
-  return fmt::format("{} x {} threads a token, {} loads{}{}", blocks_per_token(plan, d), threads_per_block(plan, d),
+  return fmt::format("{} x {} threads a token, {} loads{}{}{}", blocks_per_token(plan, d), threads_per_block(plan, d),
                      plan.stream ? "streaming" : "plain", plan.prefetch ? " after a prefetch" : "",
-                     plan.in_turn ? ", in turn" : "");
+                     plan.in_turn ? ", in turn" : "", plan.ahead ? ", the next token asked for" : "");
 }
 
 }  // namespace
