@@ -88,8 +88,7 @@ constexpr Plan plan_of(int64_t n, int64_t t, bool late) {
   constexpr Plan kTwoPrefetch = {Form::two, false, true};
   if (n == 0) {
     if (t <= 24) return kFew;
-    if (t <= 40) return kTwoPrefetch;
-    if (t <= 160) return {Form::one, true, true};
+    if (t <= 160) return kTwoPrefetch;
     if (t <= 384) return {Form::one, true, false, true};
     return kTwo;
   }

@@ -134,8 +134,9 @@ SILT_DEVICE void add_up_warps(const Place& at, const Sums& sums) {
   if (at.warp >= kHalfWarps) pair_arrive(1 + pair);
 }
 
-/// Of warp 0 behind that barrier: the block's total, kept in row 0 of the sums and sent to the peer. A lane adds up its
-/// dots, and the first four a pair of squares.
+/// Of warp 0 behind that barrier: the block's total, sent to both blocks: to row 0 of the own sums and to the peer. The
+/// exchange counts both, so that what its waiters read was written by it. A lane adds up its dots, and the first four a
+/// pair of squares.
 SILT_DEVICE void send_total(const Place& at, uint32_t exchange, float2* peer) {
   const bool second = at.lane < kPairs - gpu::kWarpLanes;
   float2 total[2] = {};
@@ -149,15 +150,17 @@ SILT_DEVICE void send_total(const Place& at, uint32_t exchange, float2* peer) {
       total[i].y += part.y;
     }
   }
-  at.sums[at.lane] = total[0];
-  if (second) at.sums[gpu::kWarpLanes + at.lane] = total[1];
-  __syncwarp();
-  if (at.lane == 0) gpu::mbarrier_expect(exchange, kSentBytes);
-  const uint32_t other = at.rank ^ 1;
-  const uint32_t there = gpu::remote_address(exchange, other);
-  const uint32_t target = gpu::remote_address(gpu::shared_address(peer), other) + static_cast<uint32_t>(at.lane) * 8;
-  gpu::store_async(target, total[0], there);
-  if (second) gpu::store_async(target + gpu::kWarpLanes * 8, total[1], there);
+  __syncwarp();  // row 0 has been read
+  if (at.lane == 0) gpu::mbarrier_expect(exchange, kBlocks * kSentBytes);
+#pragma unroll
+  for (uint32_t i = 0; i < kBlocks; ++i) {
+    const uint32_t block = at.rank ^ i;
+    const uint32_t there = gpu::remote_address(exchange, block);
+    const uint32_t target =
+        gpu::remote_address(gpu::shared_address(i == 0 ? at.sums : peer), block) + static_cast<uint32_t>(at.lane) * 8;
+    gpu::store_async(target, total[0], there);
+    if (second) gpu::store_async(target + gpu::kWarpLanes * 8, total[1], there);
+  }
 }
 
 /// The A operand of the mixture: softmax numerators of this lane's query and two sources, as high and low parts.
