@@ -16,9 +16,9 @@
 //
 // Dependent launch: in late order stable rows (all, or all but the last; fewer count as none) and weights are loaded
 // before the dependency wait; otherwise only addresses and mbarriers are made there. What may not be read yet can be
-// asked for in L2 (prefetch): that is no read. Dependents are triggered right after the wait, or last (in turn). Rows
-// in late order are plain or streaming loads, never the read-only path: ptxas may move those below the wait, and then
-// nothing is early.
+// asked for in L2 (prefetch): that is no read, nor is asking ahead for the token that follows on this SM. Dependents
+// are triggered right after the wait, or last (in turn). Rows in late order are plain or streaming loads, never the
+// read-only path: ptxas may move those below the wait, and then nothing is early.
 //
 // Bytes: 2*D*(nb + 1 + 2*delta + write + 1) per token (cost.cpp); the weights stay in L2.
 //

@@ -81,7 +81,8 @@ constexpr bool fits(const Plan& plan, int64_t n, int64_t d) {
 
 /// The fastest form by what was measured at 7168 columns (docs/ladder/attn_res_cuda.md); other sizes go by their bytes.
 /// Few tokens: narrow after a prefetch, where latency counts. Then two blocks a token, which leave the next launch room
-/// to start early, until narrow ones hold more tokens at once (from 6 rows on) or for good (below).
+/// to start early; from 6 rows on narrow ones again, below that two for good. Between the numbers of rows and tokens
+/// that were measured (rows 0, 1, 2, 4, 6, 8; tokens by powers of two) the nearest one counts.
 constexpr Plan plan_of(int64_t n, int64_t t, bool late) {
   constexpr Plan kFew = {Form::narrow, true, true};
   constexpr Plan kTwo = {Form::two};

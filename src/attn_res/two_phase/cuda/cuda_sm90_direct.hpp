@@ -13,7 +13,7 @@ using attn_res_cuda_sm90_direct::Plan;
 /// Narrow with both load hints, one with plain loads.
 constexpr bool fits(const Plan& plan, int64_t d) {
   using namespace attn_res_cuda_sm90_direct;  // NOLINT(google-build-using-namespace)
-  if (plan.prefetch && plan.in_turn) return false;
+  if ((plan.prefetch && plan.in_turn) || plan.ahead) return false;
   if (plan.form == Form::one) return !plan.stream && d <= 14 * kPairColumns;
   return plan.form == Form::narrow && d > kBlockColumns;
 }
