@@ -1,0 +1,40 @@
+// A room's operator as those see it who walk all operators: from its kernel list, the lines of its standing check and
+// the class of its cases.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/status.hpp"
+#include "dispatch/operator.hpp"
+#include "proof/compare.hpp"
+
+namespace silt {
+
+/// One line of the standing check on a kernel, against the double-precision reference.
+template <class Case>
+Status check_case(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result) {
+  decltype(Case::problem) problem;
+  SILT_TRY(decltype(problem)::parse(line, &problem));
+  Case c(problem, seed);
+  SILT_TRY(c.run(device, {.policy = Policy::require(kernel)}));
+  const Verdict verdict = c.verify();
+  result->passed = verdict.ok;
+  result->worst = verdict.worst;
+  result->detail = verdict.detail;
+  return {};
+}
+
+template <class Case, auto kList, std::vector<std::string> (*kLines)()>
+Operator operator_of() {
+  return {kList().op,
+          [] { return kernel_infos(kList()); },
+          [] { reset(kList()); },
+          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
+            return explain_line(kList(), line, facts, policy, explanation);
+          },
+          kLines,
+          check_case<Case>};
+}
+
+}  // namespace silt

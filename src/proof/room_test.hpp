@@ -1,0 +1,74 @@
+// What the tests of every room start from: a problem from its line, every kernel at hand with every line of the
+// standing check, and the fixture of one kernel.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/problem_line.hpp"
+#include "proof/compare.hpp"
+#include "proof/kernels_here.hpp"
+
+namespace silt {
+
+template <class Problem>
+Problem parsed(const std::string& text) {
+  ProblemLine line;
+  Problem problem;
+  Status status = parse_line(text, &line);
+  if (status.ok()) status = Problem::parse(line, &problem);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return problem;
+}
+
+struct KernelLine {
+  KernelHere here;
+  std::string line;
+};
+
+inline std::vector<KernelLine> every_kernel_every_line(std::string_view op) {
+  std::vector<KernelLine> all;
+  for (const KernelHere& here : kernels_here(op)) {
+    for (const std::string& line : check_lines(op)) all.push_back({here, line});
+  }
+  return all;
+}
+
+/// The named kernel ran and is right; or it refuses, and the reason names a field.
+template <class Case>
+void expect_right_or_refused(std::string_view op, const KernelLine& which) {
+  const auto& [here, line] = which;
+  Case c(parsed<decltype(Case::problem)>(line), 1);
+  const uint64_t before = runs_of(op, here.kernel);
+  const Status status = c.run(here.device, {.policy = Policy::require(here.kernel)});
+  if (status.code() == StatusCode::unsupported) {
+    EXPECT_NE(status.message().find("refuses: "), std::string::npos) << status.message();
+    return;
+  }
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(runs_of(op, here.kernel), before + 1) << "another kernel ran";
+  const Verdict verdict = c.verify();
+  EXPECT_TRUE(verdict.ok) << verdict.detail;
+}
+
+template <class Case>
+class EveryKernelOf : public testing::TestWithParam<KernelHere> {
+ protected:
+  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
+  [[nodiscard]] Launch launch() const {
+    Launch launch;
+    launch.policy = Policy::require(here().kernel);
+    return launch;
+  }
+  void expect_right(Case& c) const {
+    const Status status = c.run(here().device, launch());
+    ASSERT_TRUE(status.ok()) << status.message();
+    const Verdict verdict = c.verify();
+    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
+  }
+};
+
+}  // namespace silt
