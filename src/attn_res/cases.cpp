@@ -8,6 +8,7 @@
 #include "attn_res/reference.hpp"
 #include "attn_res/rows.hpp"
 #include "core/status.hpp"
+#include "proof/operator_of.hpp"
 #include "proof/random.hpp"
 
 namespace silt {
@@ -210,31 +211,6 @@ std::vector<std::string> attn_res_check_lines() {
   };
 }
 
-namespace {
-
-Status check_line(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result) {
-  AttnResProblem problem;
-  SILT_TRY(AttnResProblem::parse(line, &problem));
-  AttnResCase c(problem, seed);
-  SILT_TRY(c.run(device, {.policy = Policy::require(kernel)}));
-  const Verdict verdict = c.verify();
-  result->passed = verdict.ok;
-  result->worst = verdict.worst;
-  result->detail = verdict.detail;
-  return {};
-}
-
-}  // namespace
-
-Operator attn_res_operator() {
-  return {"attn_res",
-          [] { return kernel_infos(attn_res_list()); },
-          [] { reset(attn_res_list()); },
-          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
-            return explain_line(attn_res_list(), line, facts, policy, explanation);
-          },
-          attn_res_check_lines,
-          check_line};
-}
+Operator attn_res_operator() { return operator_of<AttnResCase, attn_res_list, attn_res_check_lines>(); }
 
 }  // namespace silt

@@ -5,6 +5,7 @@
 #include "attn_res/two_phase/list.hpp"
 #include "attn_res/two_phase/rows.hpp"
 #include "core/status.hpp"
+#include "proof/operator_of.hpp"
 
 namespace silt {
 
@@ -167,31 +168,8 @@ std::vector<std::string> attn_res_partials_check_lines() {
   };
 }
 
-namespace {
-
-Status check_line(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result) {
-  AttnResPartialsProblem problem;
-  SILT_TRY(AttnResPartialsProblem::parse(line, &problem));
-  AttnResPartialsCase c(problem, seed);
-  SILT_TRY(c.run(device, {.policy = Policy::require(kernel)}));
-  const Verdict verdict = c.verify();
-  result->passed = verdict.ok;
-  result->worst = verdict.worst;
-  result->detail = verdict.detail;
-  return {};
-}
-
-}  // namespace
-
 Operator attn_res_partials_operator() {
-  return {"attn_res_partials",
-          [] { return kernel_infos(attn_res_partials_list()); },
-          [] { reset(attn_res_partials_list()); },
-          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
-            return explain_line(attn_res_partials_list(), line, facts, policy, explanation);
-          },
-          attn_res_partials_check_lines,
-          check_line};
+  return operator_of<AttnResPartialsCase, attn_res_partials_list, attn_res_partials_check_lines>();
 }
 
 }  // namespace silt

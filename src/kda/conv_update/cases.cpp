@@ -4,6 +4,7 @@
 #include "kda/conv_update/list.hpp"
 #include "kda/conv_update/reference.hpp"
 #include "kda/shared/case_pool.hpp"
+#include "proof/operator_of.hpp"
 
 namespace silt {
 
@@ -159,31 +160,8 @@ std::vector<std::string> causal_conv1d_update_check_lines() {
   };
 }
 
-namespace {
-
-Status check_line(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result) {
-  CausalConv1dUpdateProblem problem;
-  SILT_TRY(CausalConv1dUpdateProblem::parse(line, &problem));
-  CausalConv1dUpdateCase c(problem, seed);
-  SILT_TRY(c.run(device, {.policy = Policy::require(kernel)}));
-  const Verdict verdict = c.verify();
-  result->passed = verdict.ok;
-  result->worst = verdict.worst;
-  result->detail = verdict.detail;
-  return {};
-}
-
-}  // namespace
-
 Operator causal_conv1d_update_operator() {
-  return {"causal_conv1d_update",
-          [] { return kernel_infos(causal_conv1d_update_list()); },
-          [] { reset(causal_conv1d_update_list()); },
-          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
-            return explain_line(causal_conv1d_update_list(), line, facts, policy, explanation);
-          },
-          causal_conv1d_update_check_lines,
-          check_line};
+  return operator_of<CausalConv1dUpdateCase, causal_conv1d_update_list, causal_conv1d_update_check_lines>();
 }
 
 }  // namespace silt

@@ -5,6 +5,7 @@
 #include "kda/decode/reference.hpp"
 #include "kda/decode/rows.hpp"
 #include "kda/shared/case_pool.hpp"
+#include "proof/operator_of.hpp"
 
 namespace silt {
 
@@ -244,31 +245,6 @@ std::vector<std::string> kda_decode_check_lines() {
   };
 }
 
-namespace {
-
-Status check_line(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result) {
-  KdaDecodeProblem problem;
-  SILT_TRY(KdaDecodeProblem::parse(line, &problem));
-  KdaDecodeCase c(problem, seed);
-  SILT_TRY(c.run(device, {.policy = Policy::require(kernel)}));
-  const Verdict verdict = c.verify();
-  result->passed = verdict.ok;
-  result->worst = verdict.worst;
-  result->detail = verdict.detail;
-  return {};
-}
-
-}  // namespace
-
-Operator kda_decode_operator() {
-  return {"kda_decode",
-          [] { return kernel_infos(kda_decode_list()); },
-          [] { reset(kda_decode_list()); },
-          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
-            return explain_line(kda_decode_list(), line, facts, policy, explanation);
-          },
-          kda_decode_check_lines,
-          check_line};
-}
+Operator kda_decode_operator() { return operator_of<KdaDecodeCase, kda_decode_list, kda_decode_check_lines>(); }
 
 }  // namespace silt

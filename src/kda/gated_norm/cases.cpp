@@ -4,6 +4,7 @@
 #include "kda/gated_norm/list.hpp"
 #include "kda/gated_norm/reference.hpp"
 #include "kda/shared/case_pool.hpp"
+#include "proof/operator_of.hpp"
 
 namespace silt {
 
@@ -89,31 +90,8 @@ std::vector<std::string> rms_norm_gated_check_lines() {
   };
 }
 
-namespace {
-
-Status check_line(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result) {
-  RmsNormGatedProblem problem;
-  SILT_TRY(RmsNormGatedProblem::parse(line, &problem));
-  RmsNormGatedCase c(problem, seed);
-  SILT_TRY(c.run(device, {.policy = Policy::require(kernel)}));
-  const Verdict verdict = c.verify();
-  result->passed = verdict.ok;
-  result->worst = verdict.worst;
-  result->detail = verdict.detail;
-  return {};
-}
-
-}  // namespace
-
 Operator rms_norm_gated_operator() {
-  return {"rms_norm_gated",
-          [] { return kernel_infos(rms_norm_gated_list()); },
-          [] { reset(rms_norm_gated_list()); },
-          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
-            return explain_line(rms_norm_gated_list(), line, facts, policy, explanation);
-          },
-          rms_norm_gated_check_lines,
-          check_line};
+  return operator_of<RmsNormGatedCase, rms_norm_gated_list, rms_norm_gated_check_lines>();
 }
 
 }  // namespace silt

@@ -5,6 +5,7 @@
 #include "kda/prefill/reference.hpp"
 #include "kda/prefill/rows.hpp"
 #include "kda/shared/case_pool.hpp"
+#include "proof/operator_of.hpp"
 
 namespace silt {
 
@@ -289,31 +290,6 @@ std::vector<std::string> kda_prefill_check_lines() {
   };
 }
 
-namespace {
-
-Status check_line(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result) {
-  KdaPrefillProblem problem;
-  SILT_TRY(KdaPrefillProblem::parse(line, &problem));
-  KdaPrefillCase c(problem, seed);
-  SILT_TRY(c.run(device, {.policy = Policy::require(kernel)}));
-  const Verdict verdict = c.verify();
-  result->passed = verdict.ok;
-  result->worst = verdict.worst;
-  result->detail = verdict.detail;
-  return {};
-}
-
-}  // namespace
-
-Operator kda_prefill_operator() {
-  return {"kda_prefill",
-          [] { return kernel_infos(kda_prefill_list()); },
-          [] { reset(kda_prefill_list()); },
-          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
-            return explain_line(kda_prefill_list(), line, facts, policy, explanation);
-          },
-          kda_prefill_check_lines,
-          check_line};
-}
+Operator kda_prefill_operator() { return operator_of<KdaPrefillCase, kda_prefill_list, kda_prefill_check_lines>(); }
 
 }  // namespace silt

@@ -5,6 +5,7 @@
 #include "kda/recurrence/reference.hpp"
 #include "kda/shared/case_pool.hpp"
 #include "kda/shared/sequences.hpp"
+#include "proof/operator_of.hpp"
 
 namespace silt {
 namespace {
@@ -242,31 +243,8 @@ std::vector<std::string> kda_recurrence_check_lines() {
   };
 }
 
-namespace {
-
-Status check_line(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result) {
-  KdaRecurrenceProblem problem;
-  SILT_TRY(KdaRecurrenceProblem::parse(line, &problem));
-  KdaRecurrenceCase c(problem, seed);
-  SILT_TRY(c.run(device, {.policy = Policy::require(kernel)}));
-  const Verdict verdict = c.verify();
-  result->passed = verdict.ok;
-  result->worst = verdict.worst;
-  result->detail = verdict.detail;
-  return {};
-}
-
-}  // namespace
-
 Operator kda_recurrence_operator() {
-  return {"kda_recurrence",
-          [] { return kernel_infos(kda_recurrence_list()); },
-          [] { reset(kda_recurrence_list()); },
-          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
-            return explain_line(kda_recurrence_list(), line, facts, policy, explanation);
-          },
-          kda_recurrence_check_lines,
-          check_line};
+  return operator_of<KdaRecurrenceCase, kda_recurrence_list, kda_recurrence_check_lines>();
 }
 
 }  // namespace silt
