@@ -7,8 +7,8 @@
 
 #include "attn_res/cases.hpp"
 #include "device/facts.hpp"
-#include "proof/kernels_here.hpp"
 #include "proof/random.hpp"
+#include "proof/room_test.hpp"
 #include "proof/stop_when_broken.hpp"
 #include "proof/time_ratio.hpp"
 
@@ -17,27 +17,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-AttnResProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  AttnResProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = AttnResProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
-
-struct Param {
-  KernelHere here;
-  std::string line;
-};
-
-std::vector<Param> every_kernel_every_line() {
-  std::vector<Param> all;
-  for (const KernelHere& here : kernels_here("attn_res")) {
-    for (const std::string& line : attn_res_check_lines()) all.push_back({here, line});
-  }
-  return all;
-}
+constexpr auto problem_of = parsed<AttnResProblem>;
 
 /// The predicate's answer for the problem the way the call sees it.
 bool refuses(const KernelHere& here, const AttnResArgs& args) {
@@ -46,7 +26,7 @@ bool refuses(const KernelHere& here, const AttnResArgs& args) {
   return attn_res(args, launch).code() == StatusCode::unsupported;
 }
 
-class Numerics : public testing::TestWithParam<Param> {};
+class Numerics : public testing::TestWithParam<KernelLine> {};
 
 TEST_P(Numerics, MatchesTheReference) {
   const auto& [here, line] = GetParam();
@@ -75,24 +55,10 @@ TEST_P(Numerics, TheLineParsesBack) {
   EXPECT_EQ(problem_of(problem.line()).line(), problem.line());
 }
 
-INSTANTIATE_TEST_SUITE_P(AttnRes, Numerics, testing::ValuesIn(every_kernel_every_line()),
+INSTANTIATE_TEST_SUITE_P(AttnRes, Numerics, testing::ValuesIn(every_kernel_every_line("attn_res")),
                          [](const auto& param) { return test_name(param.param.here.kernel, param.param.line); });
 
-class EveryKernel : public testing::TestWithParam<KernelHere> {
- protected:
-  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
-  [[nodiscard]] Launch launch() const {
-    Launch launch;
-    launch.policy = Policy::require(here().kernel);
-    return launch;
-  }
-  void expect_right(AttnResCase& c) {
-    const Status status = c.run(here().device, launch());
-    ASSERT_TRUE(status.ok()) << status.message();
-    const Verdict verdict = c.verify();
-    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
-  }
-};
+using EveryKernel = EveryKernelOf<AttnResCase>;
 
 class Contract : public EveryKernel {};
 class Determinism : public EveryKernel {};

@@ -11,8 +11,8 @@
 #include "attn_res/cuda/cuda_sm90_direct.hpp"
 #include "attn_res/test/gpu_neighbours.hpp"
 #include "device/backend.hpp"
-#include "proof/kernels_here.hpp"
 #include "proof/random.hpp"
+#include "proof/room_test.hpp"
 #include "proof/stop_when_broken.hpp"
 
 namespace silt {
@@ -42,14 +42,7 @@ constexpr direct::Plan kPlans[] = {{Form::narrow},
                                    {Form::two, false, false, false, true}};
 constexpr Pdl kOrders[] = {Pdl::off, Pdl::wait, Pdl::late};
 
-AttnResProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  AttnResProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = AttnResProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
+constexpr auto problem_of = parsed<AttnResProblem>;
 
 std::vector<std::string> cuda_kernels() {
   std::vector<std::string> names;

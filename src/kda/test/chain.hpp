@@ -14,21 +14,12 @@
 #include "kda/decode/reference.hpp"
 #include "kda/decode/rows.hpp"
 #include "kda/shared/case_pool.hpp"
+#include "proof/room_test.hpp"
 
 namespace silt::kda_chain {
 
 constexpr int64_t kDim = kda::kDim;
 constexpr double kHalfUlp = 0x1p-9;  // the largest relative error of rounding to bf16
-
-template <class Problem>
-Problem problem_of(const std::string& text) {
-  ProblemLine line;
-  Problem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = Problem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
 
 /// Kernels by name: of causal_conv1d_update, kda_recurrence and rms_norm_gated.
 struct Kernels {

@@ -42,7 +42,7 @@ const char* const kLines[] = {
 // 32: with fp32 between the steps the chain keeps the bound of the fused step
 TEST_P(Chain, OfFloatsIsTheFusedStep) {
   for (const char* line : kLines) {
-    KdaDecodeCase c(problem_of<KdaDecodeProblem>(line), 1);
+    KdaDecodeCase c(parsed<KdaDecodeProblem>(line), 1);
     ASSERT_TRUE(c.upload({}).ok());
     run_chain(c, DType::f32, GetParam().chain());
     ASSERT_FALSE(HasFatalFailure()) << line;
@@ -55,7 +55,7 @@ TEST_P(Chain, OfFloatsIsTheFusedStep) {
 // 32: with bf16 between the steps it is within two bf16 ulps of it
 TEST_P(Chain, OfHalvesIsWithinTwoUlps) {
   for (const char* line : kLines) {
-    const auto problem = problem_of<KdaDecodeProblem>(line);
+    const auto problem = parsed<KdaDecodeProblem>(line);
     if (problem.dtype != DType::bf16) continue;
     KdaDecodeCase c(problem, 2);
     ASSERT_TRUE(c.upload({}).ok());
@@ -76,9 +76,9 @@ void copy(const CaseTensor& from, int64_t from_index, CaseTensor& to, int64_t to
 // steps
 TEST_P(Chain, PrefillThenDecodeIsPrefillOfTheWhole) {
   for (const char* options : {"", " gate=softplus layout=ds bias=1", " dtype=f32 norm=0"}) {
-    KdaPrefillCase whole(problem_of<KdaPrefillProblem>(fmt::format("kda_prefill seqs=1x14 h=2{}", options)), 3);
-    KdaPrefillCase first(problem_of<KdaPrefillProblem>(fmt::format("kda_prefill seqs=1x9 h=2{}", options)), 4);
-    KdaDecodeCase step(problem_of<KdaDecodeProblem>(fmt::format("kda_decode b=1 h=2{}", options)), 5);
+    KdaPrefillCase whole(parsed<KdaPrefillProblem>(fmt::format("kda_prefill seqs=1x14 h=2{}", options)), 3);
+    KdaPrefillCase first(parsed<KdaPrefillProblem>(fmt::format("kda_prefill seqs=1x9 h=2{}", options)), 4);
+    KdaDecodeCase step(parsed<KdaDecodeProblem>(fmt::format("kda_decode b=1 h=2{}", options)), 5);
     const int64_t p = 2 * kDim;
     const auto take = [&](auto& into, int64_t begin, int64_t count) {
       copy(whole.x, begin * 3 * p, into.x, 0, count * 3 * p);

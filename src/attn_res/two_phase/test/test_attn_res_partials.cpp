@@ -7,7 +7,7 @@
 
 #include "attn_res/two_phase/cases.hpp"
 #include "device/facts.hpp"
-#include "proof/kernels_here.hpp"
+#include "proof/room_test.hpp"
 #include "proof/stop_when_broken.hpp"
 #include "proof/time_ratio.hpp"
 
@@ -17,68 +17,21 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr std::string_view kOp = "attn_res_partials";
 
-AttnResPartialsProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  AttnResPartialsProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = AttnResPartialsProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
+constexpr auto problem_of = parsed<AttnResPartialsProblem>;
 
-struct Param {
-  KernelHere here;
-  std::string line;
-};
+class Numerics : public testing::TestWithParam<KernelLine> {};
 
-std::vector<Param> every_kernel_every_line() {
-  std::vector<Param> all;
-  for (const KernelHere& here : kernels_here(kOp)) {
-    for (const std::string& line : attn_res_partials_check_lines()) all.push_back({here, line});
-  }
-  return all;
-}
-
-class Numerics : public testing::TestWithParam<Param> {};
-
-TEST_P(Numerics, MatchesTheReference) {
-  const auto& [here, line] = GetParam();
-  AttnResPartialsCase c(problem_of(line), 1);
-  const uint64_t before = runs_of(kOp, here.kernel);
-  const Status status = c.run(here.device, {.policy = Policy::require(here.kernel)});
-  if (status.code() == StatusCode::unsupported) {
-    EXPECT_NE(status.message().find("refuses: "), std::string::npos) << status.message();
-    return;
-  }
-  ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(runs_of(kOp, here.kernel), before + 1) << "another kernel ran";
-  const Verdict verdict = c.verify();
-  EXPECT_TRUE(verdict.ok) << verdict.detail;
-}
+TEST_P(Numerics, MatchesTheReference) { expect_right_or_refused<AttnResPartialsCase>(kOp, GetParam()); }
 
 TEST_P(Numerics, TheLineParsesBack) {
   const AttnResPartialsProblem problem = problem_of(GetParam().line);
   EXPECT_EQ(problem_of(problem.line()).line(), problem.line());
 }
 
-INSTANTIATE_TEST_SUITE_P(AttnResPartials, Numerics, testing::ValuesIn(every_kernel_every_line()),
+INSTANTIATE_TEST_SUITE_P(AttnResPartials, Numerics, testing::ValuesIn(every_kernel_every_line(kOp)),
                          [](const auto& param) { return test_name(param.param.here.kernel, param.param.line); });
 
-class EveryKernel : public testing::TestWithParam<KernelHere> {
- protected:
-  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
-  [[nodiscard]] Launch launch() const {
-    Launch launch;
-    launch.policy = Policy::require(here().kernel);
-    return launch;
-  }
-  void expect_right(AttnResPartialsCase& c) {
-    const Status status = c.run(here().device, launch());
-    ASSERT_TRUE(status.ok()) << status.message();
-    const Verdict verdict = c.verify();
-    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
-  }
-};
+using EveryKernel = EveryKernelOf<AttnResPartialsCase>;
 
 class Contract : public EveryKernel {};
 class Determinism : public EveryKernel {};

@@ -13,21 +13,11 @@
 #include "attn_res/two_phase/cuda/cuda_sm90_tensor.hpp"
 #include "attn_res/two_phase/reference.hpp"
 #include "attn_res/two_phase/rows.hpp"
-#include "proof/kernels_here.hpp"
+#include "proof/room_test.hpp"
 #include "proof/stop_when_broken.hpp"
 
 namespace silt {
 namespace {
-
-template <class Problem>
-Problem problem_of(const std::string& text) {
-  ProblemLine line;
-  Problem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = Problem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
 
 struct Shape {
   int64_t t;
@@ -37,12 +27,12 @@ struct Shape {
   DType partial;
 
   [[nodiscard]] AttnResPartialsCase sweep(uint64_t seed) const {
-    return {problem_of<AttnResPartialsProblem>(
+    return {parsed<AttnResPartialsProblem>(
                 fmt::format("attn_res_partials t={} q={} n={} d={} partial={}", t, q, n, d, partial_name())),
             seed};
   }
   [[nodiscard]] AttnResMergeCase merge(uint64_t seed) const {
-    return {problem_of<AttnResMergeProblem>(fmt::format("attn_res_merge t={} d={} partial={}", t, d, partial_name())),
+    return {parsed<AttnResMergeProblem>(fmt::format("attn_res_merge t={} d={} partial={}", t, d, partial_name())),
             seed};
   }
   [[nodiscard]] const char* partial_name() const { return partial == DType::bf16 ? "bf16" : "f32"; }

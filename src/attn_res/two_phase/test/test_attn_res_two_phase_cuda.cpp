@@ -9,7 +9,7 @@
 #include "attn_res/two_phase/cuda/cuda_sm90_direct.hpp"
 #include "attn_res/two_phase/cuda/cuda_sm90_tensor.hpp"
 #include "device/backend.hpp"
-#include "proof/kernels_here.hpp"
+#include "proof/room_test.hpp"
 #include "proof/stop_when_broken.hpp"
 
 namespace silt {
@@ -45,12 +45,7 @@ Status launch_call(const AttnResMergeArgs& args, const Launch& launch) { return 
 
 template <class Case>
 typename Op<Case>::Problem problem_of(const std::string& text) {
-  ProblemLine line;
-  typename Op<Case>::Problem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = Op<Case>::Problem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
+  return parsed<typename Op<Case>::Problem>(text);
 }
 
 template <class Case>

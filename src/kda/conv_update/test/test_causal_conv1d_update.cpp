@@ -6,51 +6,20 @@
 
 #include "kda/conv_update/cases.hpp"
 #include "kda/shared/layout.hpp"
-#include "proof/kernels_here.hpp"
 #include "proof/random.hpp"
+#include "proof/room_test.hpp"
 
 namespace silt {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-CausalConv1dUpdateProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  CausalConv1dUpdateProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = CausalConv1dUpdateProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
+constexpr auto problem_of = parsed<CausalConv1dUpdateProblem>;
 
-struct Param {
-  KernelHere here;
-  std::string line;
-};
-
-std::vector<Param> every_kernel_every_line() {
-  std::vector<Param> all;
-  for (const KernelHere& here : kernels_here("causal_conv1d_update")) {
-    for (const std::string& line : causal_conv1d_update_check_lines()) all.push_back({here, line});
-  }
-  return all;
-}
-
-class Numerics : public testing::TestWithParam<Param> {};
+class Numerics : public testing::TestWithParam<KernelLine> {};
 
 TEST_P(Numerics, MatchesTheReference) {
-  const auto& [here, line] = GetParam();
-  CausalConv1dUpdateCase c(problem_of(line), 1);
-  const uint64_t before = runs_of("causal_conv1d_update", here.kernel);
-  const Status status = c.run(here.device, {.policy = Policy::require(here.kernel)});
-  if (status.code() == StatusCode::unsupported) {
-    EXPECT_NE(status.message().find("refuses: "), std::string::npos) << status.message();
-    return;
-  }
-  ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(runs_of("causal_conv1d_update", here.kernel), before + 1) << "another kernel ran";
-  const Verdict verdict = c.verify();
-  EXPECT_TRUE(verdict.ok) << verdict.detail;
+  expect_right_or_refused<CausalConv1dUpdateCase>("causal_conv1d_update", GetParam());
 }
 
 TEST_P(Numerics, TheCheckedProblemIsTheLine) {
@@ -65,24 +34,11 @@ TEST_P(Numerics, TheCheckedProblemIsTheLine) {
   EXPECT_EQ(checked.line(), problem.line());
 }
 
-INSTANTIATE_TEST_SUITE_P(CausalConv1dUpdate, Numerics, testing::ValuesIn(every_kernel_every_line()),
+INSTANTIATE_TEST_SUITE_P(CausalConv1dUpdate, Numerics,
+                         testing::ValuesIn(every_kernel_every_line("causal_conv1d_update")),
                          [](const auto& param) { return test_name(param.param.here.kernel, param.param.line); });
 
-class EveryKernel : public testing::TestWithParam<KernelHere> {
- protected:
-  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
-  [[nodiscard]] Launch launch() const {
-    Launch launch;
-    launch.policy = Policy::require(here().kernel);
-    return launch;
-  }
-  void expect_right(CausalConv1dUpdateCase& c) const {
-    const Status status = c.run(here().device, launch());
-    ASSERT_TRUE(status.ok()) << status.message();
-    const Verdict verdict = c.verify();
-    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
-  }
-};
+using EveryKernel = EveryKernelOf<CausalConv1dUpdateCase>;
 
 class Contract : public EveryKernel {};
 

@@ -8,7 +8,7 @@
 
 #include "kda/decode/cases.hpp"
 #include "kda/shared/layout.hpp"
-#include "proof/kernels_here.hpp"
+#include "proof/room_test.hpp"
 
 namespace silt {
 
@@ -16,14 +16,7 @@ inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr int64_t kDim = kda::kDim;
 
-inline KdaDecodeProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  KdaDecodeProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = KdaDecodeProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
+inline constexpr auto problem_of = parsed<KdaDecodeProblem>;
 
 /// Whether the kernels of a device read and write memory of the host: the CPU, and the stand-in for an AMD device.
 inline bool in_host_memory(Device device) {
@@ -31,21 +24,7 @@ inline bool in_host_memory(Device device) {
   return device.kind == DeviceKind::cpu || (device_facts(device, &facts).ok() && facts.name.starts_with("stand-in"));
 }
 
-class EveryKernel : public testing::TestWithParam<KernelHere> {
- protected:
-  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
-  [[nodiscard]] Launch launch() const {
-    Launch launch;
-    launch.policy = Policy::require(here().kernel);
-    return launch;
-  }
-  void expect_right(KdaDecodeCase& c) const {
-    const Status status = c.run(here().device, launch());
-    ASSERT_TRUE(status.ok()) << status.message();
-    const Verdict verdict = c.verify();
-    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
-  }
-};
+using EveryKernel = EveryKernelOf<KdaDecodeCase>;
 
 /// Copies `count` logical elements.
 inline void copy(const CaseTensor& from, int64_t from_index, CaseTensor& to, int64_t to_index, int64_t count) {

@@ -10,20 +10,7 @@
 namespace silt {
 namespace {
 
-struct Param {
-  KernelHere here;
-  std::string line;
-};
-
-std::vector<Param> every_kernel_every_line() {
-  std::vector<Param> all;
-  for (const KernelHere& here : kernels_here("kda_decode")) {
-    for (const std::string& line : kda_decode_check_lines()) all.push_back({here, line});
-  }
-  return all;
-}
-
-class Numerics : public testing::TestWithParam<Param> {};
+class Numerics : public testing::TestWithParam<KernelLine> {};
 
 TEST_P(Numerics, MatchesTheReference) {
   const auto& [here, line] = GetParam();
@@ -59,7 +46,7 @@ TEST_P(Numerics, TheCheckedProblemIsTheLine) {
   EXPECT_EQ(checked.line(), problem.line());
 }
 
-INSTANTIATE_TEST_SUITE_P(KdaDecode, Numerics, testing::ValuesIn(every_kernel_every_line()),
+INSTANTIATE_TEST_SUITE_P(KdaDecode, Numerics, testing::ValuesIn(every_kernel_every_line("kda_decode")),
                          [](const auto& param) { return test_name(param.param.here.kernel, param.param.line); });
 
 /// All values of a row of an output are finite.

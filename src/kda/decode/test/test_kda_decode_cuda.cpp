@@ -6,6 +6,7 @@
 #include "kda/decode/cases.hpp"
 #include "kda/decode/cuda/cuda_sm90_heads.hpp"
 #include "kda/shared/test/cuda_test.hpp"
+#include "proof/room_test.hpp"
 
 namespace silt {
 namespace {
@@ -15,14 +16,7 @@ using kda_decode_cuda_sm90_heads::launch_schedule;
 using kda_decode_cuda_sm90_heads::Schedule;
 using namespace cuda_test;
 
-KdaDecodeProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  KdaDecodeProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = KdaDecodeProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
+constexpr auto problem_of = parsed<KdaDecodeProblem>;
 
 const Members<KdaDecodeCase> kRead = {
     &KdaDecodeCase::x,           &KdaDecodeCase::conv_weight, &KdaDecodeCase::conv_bias, &KdaDecodeCase::raw_gate,

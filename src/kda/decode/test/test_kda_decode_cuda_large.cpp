@@ -8,6 +8,7 @@
 
 #include "kda/decode/cases.hpp"
 #include "kda/shared/test/cuda_test.hpp"
+#include "proof/room_test.hpp"
 
 namespace silt {
 namespace {
@@ -16,14 +17,7 @@ using namespace cuda_test;
 
 constexpr int64_t kHeads = 96;
 
-KdaDecodeProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  KdaDecodeProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = KdaDecodeProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
+constexpr auto problem_of = parsed<KdaDecodeProblem>;
 
 /// A tensor of `rows` rows on the device, row r being row r % n of a contiguous tensor of n rows.
 class Repeated {

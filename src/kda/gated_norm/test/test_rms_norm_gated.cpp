@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kda/gated_norm/cases.hpp"
-#include "proof/kernels_here.hpp"
+#include "proof/room_test.hpp"
 
 namespace silt {
 namespace {
@@ -13,44 +13,11 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-RmsNormGatedProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  RmsNormGatedProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = RmsNormGatedProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
+constexpr auto problem_of = parsed<RmsNormGatedProblem>;
 
-struct Param {
-  KernelHere here;
-  std::string line;
-};
+class Numerics : public testing::TestWithParam<KernelLine> {};
 
-std::vector<Param> every_kernel_every_line() {
-  std::vector<Param> all;
-  for (const KernelHere& here : kernels_here("rms_norm_gated")) {
-    for (const std::string& line : rms_norm_gated_check_lines()) all.push_back({here, line});
-  }
-  return all;
-}
-
-class Numerics : public testing::TestWithParam<Param> {};
-
-TEST_P(Numerics, MatchesTheReference) {
-  const auto& [here, line] = GetParam();
-  RmsNormGatedCase c(problem_of(line), 1);
-  const uint64_t before = runs_of("rms_norm_gated", here.kernel);
-  const Status status = c.run(here.device, {.policy = Policy::require(here.kernel)});
-  if (status.code() == StatusCode::unsupported) {
-    EXPECT_NE(status.message().find("refuses: "), std::string::npos) << status.message();
-    return;
-  }
-  ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(runs_of("rms_norm_gated", here.kernel), before + 1) << "another kernel ran";
-  const Verdict verdict = c.verify();
-  EXPECT_TRUE(verdict.ok) << verdict.detail;
-}
+TEST_P(Numerics, MatchesTheReference) { expect_right_or_refused<RmsNormGatedCase>("rms_norm_gated", GetParam()); }
 
 TEST_P(Numerics, TheCheckedProblemIsTheLine) {
   const RmsNormGatedProblem problem = problem_of(GetParam().line);
@@ -63,24 +30,10 @@ TEST_P(Numerics, TheCheckedProblemIsTheLine) {
   EXPECT_EQ(checked.line(), problem.line());
 }
 
-INSTANTIATE_TEST_SUITE_P(RmsNormGated, Numerics, testing::ValuesIn(every_kernel_every_line()),
+INSTANTIATE_TEST_SUITE_P(RmsNormGated, Numerics, testing::ValuesIn(every_kernel_every_line("rms_norm_gated")),
                          [](const auto& param) { return test_name(param.param.here.kernel, param.param.line); });
 
-class EveryKernel : public testing::TestWithParam<KernelHere> {
- protected:
-  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
-  [[nodiscard]] Launch launch() const {
-    Launch launch;
-    launch.policy = Policy::require(here().kernel);
-    return launch;
-  }
-  void expect_right(RmsNormGatedCase& c) const {
-    const Status status = c.run(here().device, launch());
-    ASSERT_TRUE(status.ok()) << status.message();
-    const Verdict verdict = c.verify();
-    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
-  }
-};
+using EveryKernel = EveryKernelOf<RmsNormGatedCase>;
 
 class Contract : public EveryKernel {};
 

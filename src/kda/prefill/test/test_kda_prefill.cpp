@@ -8,7 +8,7 @@
 
 #include "kda/prefill/cases.hpp"
 #include "kda/shared/layout.hpp"
-#include "proof/kernels_here.hpp"
+#include "proof/room_test.hpp"
 #include "proof/time_ratio.hpp"
 
 namespace silt {
@@ -18,44 +18,11 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr int64_t kDim = kda::kDim;
 
-KdaPrefillProblem problem_of(const std::string& text) {
-  ProblemLine line;
-  KdaPrefillProblem problem;
-  Status status = parse_line(text, &line);
-  if (status.ok()) status = KdaPrefillProblem::parse(line, &problem);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return problem;
-}
+constexpr auto problem_of = parsed<KdaPrefillProblem>;
 
-struct Param {
-  KernelHere here;
-  std::string line;
-};
+class Numerics : public testing::TestWithParam<KernelLine> {};
 
-std::vector<Param> every_kernel_every_line() {
-  std::vector<Param> all;
-  for (const KernelHere& here : kernels_here("kda_prefill")) {
-    for (const std::string& line : kda_prefill_check_lines()) all.push_back({here, line});
-  }
-  return all;
-}
-
-class Numerics : public testing::TestWithParam<Param> {};
-
-TEST_P(Numerics, MatchesTheReference) {
-  const auto& [here, line] = GetParam();
-  KdaPrefillCase c(problem_of(line), 1);
-  const uint64_t before = runs_of("kda_prefill", here.kernel);
-  const Status status = c.run(here.device, {.policy = Policy::require(here.kernel)});
-  if (status.code() == StatusCode::unsupported) {
-    EXPECT_NE(status.message().find("refuses: "), std::string::npos) << status.message();
-    return;
-  }
-  ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(runs_of("kda_prefill", here.kernel), before + 1) << "another kernel ran";
-  const Verdict verdict = c.verify();
-  EXPECT_TRUE(verdict.ok) << verdict.detail;
-}
+TEST_P(Numerics, MatchesTheReference) { expect_right_or_refused<KdaPrefillCase>("kda_prefill", GetParam()); }
 
 TEST_P(Numerics, TheCheckedProblemIsTheLine) {
   KdaPrefillProblem problem = problem_of(GetParam().line);
@@ -70,25 +37,13 @@ TEST_P(Numerics, TheCheckedProblemIsTheLine) {
   EXPECT_EQ(checked.line(), problem.line());
 }
 
-INSTANTIATE_TEST_SUITE_P(KdaPrefill, Numerics, testing::ValuesIn(every_kernel_every_line()),
+INSTANTIATE_TEST_SUITE_P(KdaPrefill, Numerics, testing::ValuesIn(every_kernel_every_line("kda_prefill")),
                          [](const auto& param) { return test_name(param.param.here.kernel, param.param.line); });
 
-class EveryKernel : public testing::TestWithParam<KernelHere> {
+class EveryKernel : public EveryKernelOf<KdaPrefillCase> {
  protected:
-  [[nodiscard]] const KernelHere& here() const { return GetParam(); }
-  [[nodiscard]] Launch launch() const {
-    Launch launch;
-    launch.policy = Policy::require(here().kernel);
-    return launch;
-  }
   /// Whether the kernel takes several tokens of a sequence together.
   [[nodiscard]] bool chunked() const { return here().kernel.find("_chunk") != std::string::npos; }
-  void expect_right(KdaPrefillCase& c) const {
-    const Status status = c.run(here().device, launch());
-    ASSERT_TRUE(status.ok()) << status.message();
-    const Verdict verdict = c.verify();
-    EXPECT_TRUE(verdict.ok) << c.problem.line() << ": " << verdict.detail;
-  }
 };
 
 class Contract : public EveryKernel {};
