@@ -8,6 +8,7 @@
 #include "attn_res/cuda/cuda_sm80_rows.hpp"
 #include "attn_res/cuda/cuda_sm90_bulk.hpp"
 #include "attn_res/cuda/cuda_sm90_direct.hpp"
+#include "attn_res/hip/hip_rows.hpp"
 #include "attn_res/list.hpp"
 #include "gpu/built.hpp"
 
@@ -36,6 +37,12 @@ constexpr std::array kKernels = {
                   SILT_CUDA_LAUNCH(attn_res_cuda_sm90_bulk::launch), kCudaNotBuilt, attn_res_cuda_sm90_bulk::describe},
     AttnResKernel{"cuda_sm80_rows", DeviceKind::cuda, KernelClass::portable, attn_res_cuda_sm80_rows::accepts,
                   SILT_CUDA_LAUNCH(attn_res_cuda_sm80_rows::launch), kCudaNotBuilt},
+    AttnResKernel{"hip_gfx950_rows", DeviceKind::hip, KernelClass::native, attn_res_hip_rows::accepts_gfx950,
+                  SILT_HIP_GFX950_LAUNCH(attn_res_hip_rows::launch_gfx950), kHipGfx950NotBuilt,
+                  attn_res_hip_rows::plan},
+    AttnResKernel{"hip_gfx942_rows", DeviceKind::hip, KernelClass::native, attn_res_hip_rows::accepts_gfx942,
+                  SILT_HIP_GFX942_LAUNCH(attn_res_hip_rows::launch_gfx942), kHipGfx942NotBuilt,
+                  attn_res_hip_rows::plan},
     AttnResKernel{"cpu_avx512bf16_rows", DeviceKind::cpu, KernelClass::native, simd_rows::accepts<kCpuAvx512Bf16>,
                   kAvx512Bf16Rows, "needs an x86-64 build"},
     AttnResKernel{"cpu_avx512_rows", DeviceKind::cpu, KernelClass::native, simd_rows::accepts<kCpuAvx512>, kAvx512Rows,

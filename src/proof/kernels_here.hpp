@@ -37,6 +37,12 @@ inline std::vector<KernelHere> kernels_here(std::string_view op) {
   return all;
 }
 
+/// Whether the kernels of a device read and write memory of the host: the CPU, and the stand-in for an AMD device.
+inline bool in_host_memory(Device device) {
+  DeviceFacts facts;
+  return device.kind == DeviceKind::cpu || (device_facts(device, &facts).ok() && facts.name.starts_with("stand-in"));
+}
+
 /// How often `kernel` of `op` has run: the proof that the named one did.
 inline uint64_t runs_of(std::string_view op, std::string_view kernel) {
   for (const KernelInfo& info : kernels(op)) {

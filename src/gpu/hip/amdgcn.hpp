@@ -9,12 +9,14 @@
 #define SILT_UNSET
 #define SILT_UNROLL _Pragma("unroll")
 #define SILT_DEVICE __attribute__((device, always_inline)) inline
-/// Defines kernel `name(const Args& args)`; the body follows. kWavesPerEu: waves a SIMD must hold, which bounds the
-/// registers (512 per lane).
-#define SILT_KERNEL(name, Args, kThreads, kWavesPerEu)                                                                 \
-  extern "C" __attribute__((global, amdgpu_flat_work_group_size(kThreads, kThreads), amdgpu_waves_per_eu(kWavesPerEu), \
-                            visibility("default"))) void                                                               \
+/// Defines kernel `name(const Args& args)` for workgroups of kLeast to kMost threads; the body follows. kWavesPerEu:
+/// waves a SIMD must hold, which bounds the registers (512 per lane).
+#define SILT_KERNEL_OF(name, Args, kLeast, kMost, kWavesPerEu)                                                    \
+  extern "C" __attribute__((global, amdgpu_flat_work_group_size(kLeast, kMost), amdgpu_waves_per_eu(kWavesPerEu), \
+                            visibility("default"))) void                                                          \
   name(Args args)
+/// The same for workgroups of one size.
+#define SILT_KERNEL(name, Args, kThreads, kWavesPerEu) SILT_KERNEL_OF(name, Args, kThreads, kThreads, kWavesPerEu)
 
 namespace silt::hip {
 
@@ -78,11 +80,22 @@ SILT_DEVICE T late(T v) {
 SILT_DEVICE uint32_t bits(float v) { return __builtin_bit_cast(uint32_t, v); }
 SILT_DEVICE float real(uint32_t v) { return __builtin_bit_cast(float, v); }
 
-/// Rotation by kLanes within each row of 16 lanes, inside the registers (DPP): lane i gets lane (i - kLanes) mod 16.
+/// A move inside the registers (DPP) within each row of 16 lanes.
+template <int kControl>
+SILT_DEVICE float move16(float v) {
+  return real((uint32_t)__builtin_amdgcn_update_dpp(0, (int32_t)bits(v), kControl, 0xf, 0xf, false));
+}
+/// Rotation by kLanes within each row of 16 lanes: lane i gets lane (i - kLanes) mod 16.
 template <int kLanes>
 SILT_DEVICE float rotate16(float v) {
   constexpr int kRowRotate = 0x120;  // DPP control row_ror
-  return real((uint32_t)__builtin_amdgcn_update_dpp(0, (int32_t)bits(v), kRowRotate + kLanes, 0xf, 0xf, false));
+  return move16<kRowRotate + kLanes>(v);
+}
+/// The value of lane kLane of each row of 16 lanes, in all lanes of the row.
+template <int kLane>
+SILT_DEVICE float broadcast16(float v) {
+  constexpr int kRowBroadcast = 0x150;  // DPP control row_newbcast
+  return move16<kRowBroadcast + kLane>(v);
 }
 
 // ---- arithmetic. The approximations are within 1 ulp; results below 2^-126 are 0; NaN and infinities as exact.
@@ -92,6 +105,7 @@ SILT_DEVICE float fast_log2(float v) { return __builtin_amdgcn_logf(v); }
 SILT_DEVICE float fast_reciprocal(float v) { return __builtin_amdgcn_rcpf(v); }
 SILT_DEVICE float fast_rsqrt(float v) { return __builtin_amdgcn_rsqf(v); }
 SILT_DEVICE float fma1(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+SILT_DEVICE float max1(float a, float b) { return __builtin_fmaxf(a, b); }
 SILT_DEVICE f32x2 fma2(f32x2 a, f32x2 b, f32x2 c) { return __builtin_elementwise_fma(a, b, c); }
 SILT_DEVICE f32x4 fma4(f32x4 a, f32x4 b, f32x4 c) { return __builtin_elementwise_fma(a, b, c); }
 SILT_DEVICE uint32_t multiply_high(uint32_t a, uint32_t b) { return (uint32_t)(((uint64_t)a * b) >> 32); }

@@ -59,6 +59,13 @@ SILT_DEVICE float sum16(float v) {
   v += rotate16<1>(v);
   return v;
 }
+/// Largest over rows of 16 lanes; a NaN is passed over.
+SILT_DEVICE float max16(float v) {
+  v = max1(v, rotate16<8>(v));
+  v = max1(v, rotate16<4>(v));
+  v = max1(v, rotate16<2>(v));
+  return max1(v, rotate16<1>(v));
+}
 SILT_DEVICE f32x4 splat(float v) { return f32x4{v, v, v, v}; }
 /// a.c + b.d in four partial sums: two chains of packed multiply-adds.
 SILT_DEVICE float dot8(f32x4 a, f32x4 b, f32x4 c, f32x4 d) {

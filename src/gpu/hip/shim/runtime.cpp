@@ -80,11 +80,11 @@ Error find_function(void** function, void* module, const char* symbol) {
   return kNotFound;
 }
 
-Error launch(const Kernel& kernel, uint32_t groups, const void* args) {
+Error launch(const Kernel& kernel, uint32_t groups, uint32_t threads, const void* args) {
   thread_local Workgroup group;
   const bool reverse = launches.fetch_add(1) % 2 == 1;
   for (uint32_t i = 0; i < groups; ++i) {
-    if (!group.run(reverse ? groups - 1 - i : i, kernel.threads, reverse, kernel.body, args)) {
+    if (!group.run(reverse ? groups - 1 - i : i, threads, reverse, kernel.body, args)) {
       failure_text = group.failure();
       return kLaunchFailure;
     }
@@ -188,12 +188,14 @@ SILT_SHIM_API Error hipModuleLaunchKernel(void* function, unsigned grid_x, unsig
                                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                           void*, void** params, void** extra) {
   const Kernel& kernel = *static_cast<const Kernel*>(function);
-  if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || block_x != kernel.threads || grid_x == 0 ||
+  const bool threads_fit = block_x >= kernel.least_threads && block_x <= kernel.most_threads &&
+                           block_x % shim::kWaveLanes == 0;  // the stand-in has whole waves only
+  if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || !threads_fit || grid_x == 0 ||
       uint64_t{grid_x} * block_x > 0xffffffffu || shared_bytes != 0) {
     return kInvalidConfiguration;
   }
   const bool as_expected = params == nullptr && extra != nullptr && extra[0] == kLaunchParamBuffer &&
                            extra[2] == kLaunchParamSize && extra[4] == kLaunchParamEnd;
   if (!as_expected || *static_cast<size_t*>(extra[3]) != kernel.args_bytes) return kInvalidValue;
-  return launch(kernel, grid_x, extra[1]);
+  return launch(kernel, grid_x, block_x, extra[1]);
 }

@@ -14,11 +14,12 @@
   = ::silt::hip::shim::Unset {}
 #define SILT_UNROLL
 #define SILT_DEVICE inline
-#define SILT_KERNEL(name, Args, kThreads, kWavesPerEu)                                             \
-  static void name(const Args& args);                                                              \
-  static const ::silt::hip::shim::Registration name##_registration(                                \
-      {#name, sizeof(Args), kThreads, [](const void* a) { name(*static_cast<const Args*>(a)); }}); \
+#define SILT_KERNEL_OF(name, Args, kLeast, kMost, kWavesPerEu)                                          \
+  static void name(const Args& args);                                                                   \
+  static const ::silt::hip::shim::Registration name##_registration(                                     \
+      {#name, sizeof(Args), kLeast, kMost, [](const void* a) { name(*static_cast<const Args*>(a)); }}); \
   static void name([[maybe_unused]] const Args& args)
+#define SILT_KERNEL(name, Args, kThreads, kWavesPerEu) SILT_KERNEL_OF(name, Args, kThreads, kThreads, kWavesPerEu)
 
 namespace silt::hip {
 
@@ -92,6 +93,10 @@ SILT_DEVICE float rotate16(float v, SILT_LINE) {
   const uint32_t lane = thread_id() % shim::kWaveLanes;
   return real(shim::Workgroup::now().exchange(bits(v), (lane & 48u) | ((lane - kLanes) & 15u), line));
 }
+template <int kLane>
+SILT_DEVICE float broadcast16(float v, SILT_LINE) {
+  return real(shim::Workgroup::now().exchange(bits(v), (thread_id() & 48u) | kLane, line));
+}
 
 /// Results below 2^-126 are 0, as those of the device's special functions.
 SILT_DEVICE float flush(float v) { return std::abs(v) < 0x1p-126F ? std::copysign(0.0F, v) : v; }
@@ -100,6 +105,7 @@ SILT_DEVICE float fast_log2(float v) { return flush(std::log2(v)); }
 SILT_DEVICE float fast_reciprocal(float v) { return flush(1.0F / v); }
 SILT_DEVICE float fast_rsqrt(float v) { return flush(1.0F / std::sqrt(v)); }
 SILT_DEVICE float fma1(float a, float b, float c) { return std::fma(a, b, c); }
+SILT_DEVICE float max1(float a, float b) { return std::fmax(a, b); }
 SILT_DEVICE f32x2 fma2(f32x2 a, f32x2 b, f32x2 c) { return f32x2{fma1(a[0], b[0], c[0]), fma1(a[1], b[1], c[1])}; }
 SILT_DEVICE f32x4 fma4(f32x4 a, f32x4 b, f32x4 c) {
   return f32x4{fma1(a[0], b[0], c[0]), fma1(a[1], b[1], c[1]), fma1(a[2], b[2], c[2]), fma1(a[3], b[3], c[3])};

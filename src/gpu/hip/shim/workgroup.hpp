@@ -83,7 +83,8 @@ class Workgroup {
 struct Kernel {
   const char* symbol = nullptr;
   size_t args_bytes = 0;
-  uint32_t threads = 0;
+  uint32_t least_threads = 0;  // of a workgroup
+  uint32_t most_threads = 0;
   void (*body)(const void*) = nullptr;
 };
 std::vector<Kernel>& kernels();

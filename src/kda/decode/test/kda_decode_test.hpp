@@ -18,12 +18,6 @@ inline constexpr int64_t kDim = kda::kDim;
 
 inline constexpr auto problem_of = parsed<KdaDecodeProblem>;
 
-/// Whether the kernels of a device read and write memory of the host: the CPU, and the stand-in for an AMD device.
-inline bool in_host_memory(Device device) {
-  DeviceFacts facts;
-  return device.kind == DeviceKind::cpu || (device_facts(device, &facts).ok() && facts.name.starts_with("stand-in"));
-}
-
 using EveryKernel = EveryKernelOf<KdaDecodeCase>;
 
 /// Copies `count` logical elements.

@@ -24,8 +24,9 @@ SILT_KERNEL(right, Args, kThreads, 1) {
   lds_put(lds, thread_id(), static_cast<float>(thread_id()));
   lds_barrier();
   const float other = lds_get(lds, kThreads - 1 - thread_id());
-  store(args.output + thread_id(),
-        other + rotate16<1>(static_cast<float>(lane())) + static_cast<float>(uniform(wave())));
+  store(args.output + thread_id(), other + rotate16<1>(static_cast<float>(lane())) +
+                                       broadcast16<3>(static_cast<float>(lane())) +
+                                       static_cast<float>(uniform(wave())));
 }
 SILT_KERNEL(no_barrier, Args, kThreads, 1) {
   const Lds lds = lds_floats<kThreads>();
@@ -100,7 +101,7 @@ Outcome run(const std::string& symbol, bool reverse) {
   const Args args{output};
   shim::Workgroup group;
   const shim::Kernel& kernel = find(symbol);
-  made.ok = group.run(5, kernel.threads, reverse, kernel.body, &args);
+  made.ok = group.run(5, kernel.most_threads, reverse, kernel.body, &args);
   made.failure = group.failure();
   made.output.assign(output, output + kThreads);
   // The same workgroup object is of use after a failure.
@@ -114,7 +115,7 @@ TEST(StandIn, RunsARightKernel) {
     ASSERT_TRUE(made.ok) << made.failure;
     for (uint32_t i = 0; i < kThreads; ++i) {
       const uint32_t rotated = (i % 64 & 48u) | ((i - 1) & 15u);
-      EXPECT_EQ(made.output[i], static_cast<float>(kThreads - 1 - i + rotated + i / 64)) << i;
+      EXPECT_EQ(made.output[i], static_cast<float>(kThreads - 1 - i + rotated + (i % 64 & 48u) + 3 + i / 64)) << i;
     }
   }
 }
