@@ -34,7 +34,8 @@ std::vector<KernelInfo> kernel_infos(const KernelList<Problem, Args>& list) {
   std::vector<KernelInfo> infos;
   for (size_t i = 0; i < list.kernels.size(); ++i) {
     const auto& kernel = list.kernels[i];
-    infos.push_back({list.op, kernel.name, kernel.device, kernel.launch != nullptr, kernel.not_built,
+    const bool built = kernel.launch != nullptr;
+    infos.push_back({list.op, kernel.name, kernel.device, built, built ? std::string_view() : kernel.not_built,
                      list.counters[i].runs.load(), list.counters[i].fallbacks.load()});
   }
   return infos;
