@@ -44,7 +44,7 @@ void Fiber::prepare(void (*entry)()) {
   *--top = nullptr;  // the address `entry` would return to
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < kSaved; ++i) *--top = nullptr;
-  inside_ = top;
+  inside_ = static_cast<void*>(top);
 #else
   getcontext(&inside_);
   inside_.uc_stack.ss_sp = stack_.get();
