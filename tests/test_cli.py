@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 SILT, WRONG_SILT = sys.argv[1:3]
-COMMANDS = ["generate", "check", "explain", "bench", "info", "perplexity"]
+COMMANDS = ["generate", "check", "explain", "bench", "dump-launch", "info", "perplexity"]
 
 
 def run(*arguments, program=SILT, stdin=subprocess.DEVNULL, **more):

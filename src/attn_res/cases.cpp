@@ -49,11 +49,15 @@ AttnResCase::AttnResCase(const AttnResProblem& p, uint64_t seed) : problem(p) {
   fill_uniform(output_norm_weight, random, 0.3F, 1.7F);
 }
 
+std::vector<NamedTensor> AttnResCase::tensors() {
+  return {{"prefix", &prefix, true},     {"delta", &delta},         {"blocks", &blocks, true},
+          {"norm_weight", &norm_weight}, {"qk_weight", &qk_weight}, {"output_norm_weight", &output_norm_weight},
+          {"output", &output, true}};
+}
+
 Status AttnResCase::upload(Device device) {
   output.poison();
-  for (CaseTensor* tensor : {&prefix, &delta, &blocks, &norm_weight, &qk_weight, &output_norm_weight, &output}) {
-    SILT_TRY(tensor->to_device(device));
-  }
+  for (const NamedTensor& named : tensors()) SILT_TRY(named.tensor->to_device(device));
   prefix_before_ = prefix;
   blocks_before_ = blocks;
   output_before_ = output.bytes();
@@ -78,7 +82,9 @@ AttnResArgs AttnResCase::args() const {
 }
 
 Status AttnResCase::download() {
-  for (CaseTensor* tensor : {&prefix, &blocks, &output}) SILT_TRY(tensor->from_device());
+  for (const NamedTensor& named : tensors()) {
+    if (named.written) SILT_TRY(named.tensor->from_device());
+  }
   return {};
 }
 

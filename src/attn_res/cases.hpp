@@ -8,6 +8,7 @@
 #include "attn_res/problem.hpp"
 #include "dispatch/operator.hpp"
 #include "proof/case_tensor.hpp"
+#include "proof/record_launch.hpp"
 
 namespace silt {
 
@@ -23,6 +24,9 @@ struct AttnResCase {
   Status run(Device device, const Launch& launch);
   /// Every row against the double-precision reference; prefix and bank bit for bit; nothing else touched.
   [[nodiscard]] Verdict verify() const;
+
+  /// Every tensor by its argument's name, absent ones too.
+  std::vector<NamedTensor> tensors();
 
   AttnResProblem problem;
   float eps = 1e-5F;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "silt/check.hpp"
+#include "silt/dump_launch.hpp"
 
 #include "core/problem_line.hpp"
 #include "dispatch/choose.hpp"
@@ -20,6 +21,12 @@ struct Operator {
   /// Problem lines of the standing check, and one of them run on a kernel against the double-precision reference.
   std::vector<std::string> (*check_lines)();
   Status (*check)(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result);
+  /// dump_launch.hpp; null where no kernel of the operator is an AMD kernel of one launch.
+  Status (*record)(const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, uint64_t seed,
+                   LaunchDump* dump) = nullptr;
+  Status (*judge)(const ProblemLine& line, uint64_t seed,
+                  const std::vector<std::pair<std::string, std::vector<std::byte>>>& written,
+                  CheckResult* result) = nullptr;
 };
 
 /// Every operator, in the order of the documentation. Defined in operators.cpp, the one file that lists the rooms.

@@ -4,6 +4,7 @@
 // After a run, `outside_untouched` shows that nothing between, before or behind the rows was written.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -27,6 +28,9 @@ class CaseTensor {
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] int64_t elements() const { return elements_; }
   [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
+  [[nodiscard]] const std::vector<int64_t>& stride() const { return stride_; }
+  /// Bytes of the allocation before logical element 0.
+  [[nodiscard]] size_t origin() const { return origin_bytes_; }
 
   /// Element by logical index (row-major over the shape). Values are rounded to the dtype when set.
   [[nodiscard]] float get(int64_t index) const;
@@ -40,6 +44,10 @@ class CaseTensor {
 
   /// Host bytes of the whole allocation, for copies and bitwise comparison.
   [[nodiscard]] const std::vector<std::byte>& bytes() const { return host_; }
+  /// Host bytes of the whole allocation, as a run somewhere else left them; of the same size.
+  void set_bytes(const std::vector<std::byte>& bytes) { std::copy(bytes.begin(), bytes.end(), host_.begin()); }
+  /// Where the allocation stands on the device; valid after `to_device`.
+  [[nodiscard]] const std::byte* device_bytes() const { return mirror_->data(); }
   /// A host pointer to logical element 0 as the view sees it.
   template <class T>
   [[nodiscard]] T* host() {

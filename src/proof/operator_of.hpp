@@ -8,6 +8,7 @@
 #include "core/status.hpp"
 #include "dispatch/operator.hpp"
 #include "proof/compare.hpp"
+#include "proof/record_launch.hpp"
 
 namespace silt {
 
@@ -27,14 +28,19 @@ Status check_case(const ProblemLine& line, std::string_view kernel, Device devic
 
 template <class Case, auto kList, std::vector<std::string> (*kLines)()>
 Operator operator_of() {
-  return {kList().op,
-          [] { return kernel_infos(kList()); },
-          [] { reset(kList()); },
-          [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
-            return explain_line(kList(), line, facts, policy, explanation);
-          },
-          kLines,
-          check_case<Case>};
+  Operator made{kList().op,
+                [] { return kernel_infos(kList()); },
+                [] { reset(kList()); },
+                [](const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation) {
+                  return explain_line(kList(), line, facts, policy, explanation);
+                },
+                kLines,
+                check_case<Case>};
+  if constexpr (requires(Case c) { c.tensors(); }) {
+    made.record = record_case<Case, kList>;
+    made.judge = judge_case<Case>;
+  }
+  return made;
 }
 
 }  // namespace silt

@@ -15,6 +15,7 @@ namespace silt::cli {
 void add_generate(CommandLine& line);
 void add_check(CommandLine& line);
 void add_explain(CommandLine& line);
+void add_dump_launch(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_info(CommandLine& line);
 void add_perplexity(CommandLine& line);

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   silt::cli::add_check(line);
   silt::cli::add_explain(line);
   silt::cli::add_bench(line);
+  silt::cli::add_dump_launch(line);
   silt::cli::add_info(line);
   silt::cli::add_perplexity(line);
   const int exit = line.run(argc, argv);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "core/status.hpp"
-#include "device/facts.hpp"
 
 namespace silt::attn_res_hip_rows {
 namespace {
@@ -55,7 +54,7 @@ hip::Function& function_of(const AttnResProblem& problem, const Plan& plan) {
 Status launch_as(std::string_view kernel, const AttnResProblem& problem, const AttnResArgs& args,
                  const Launch& launch) {
   const DeviceFacts* facts = nullptr;
-  SILT_TRY(facts_of(args.prefix.device, &facts));
+  SILT_TRY(hip::launch_facts(args.prefix.device, &facts));
   return launch_plan(kernel, choose_plan(problem, facts->processors), problem, args, launch);
 }
 

@@ -6,6 +6,7 @@
 #include "core/status.hpp"
 #include "device/facts.hpp"
 #include "device/hip_objects.hpp"
+#include "device/hip_recording.hpp"
 #include "device/hip_runtime.hpp"
 
 namespace silt::hip {
@@ -62,6 +63,12 @@ Status launch_raw(gpu::KernelName name, Function& function, const LaunchShape& s
     return failed(StatusCode::device_error, "{}: kernel {}: grid: has {} workgroups, needs 1..{}", name.op, name.kernel,
                   shape.groups, most_groups(shape.threads));
   }
+  if (Recording* recording = Recording::now(); recording != nullptr) {
+    const auto* begin = static_cast<const std::byte*>(args);
+    recording->launches.push_back(
+        {function.object, function.symbol, shape.groups, shape.threads, {begin, begin + bytes}});
+    return {};
+  }
   const DeviceScope scope(device.index);
   SILT_TRY(scope.status());
   void* handle = nullptr;
@@ -71,6 +78,14 @@ Status launch_raw(gpu::KernelName name, Function& function, const LaunchShape& s
       runtime()->module_launch_kernel(handle, static_cast<unsigned>(shape.groups), 1, 1,
                                       static_cast<unsigned>(shape.threads), 1, 1, 0, stream, nullptr, extra);
   return result == kSuccess ? Status() : launch_error(name, "launch", result);
+}
+
+Status launch_facts(Device device, const DeviceFacts** facts) {
+  if (Recording* recording = Recording::now(); recording != nullptr) {
+    *facts = &recording->facts();
+    return {};
+  }
+  return facts_of(device, facts);
 }
 
 }  // namespace silt::hip

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "silt/choose.hpp"
+#include "silt/device.hpp"
 #include "silt/status.hpp"
 #include "silt/tensor.hpp"
 
@@ -37,6 +38,9 @@ constexpr int64_t most_groups(int threads) { return 0xffffffffLL / threads; }
 /// captured may not allow: launch once before capturing.
 Status launch_raw(gpu::KernelName name, Function& function, const LaunchShape& shape, Device device, void* stream,
                   const void* args, size_t bytes);
+
+/// Facts of the device that a launch on `device` is for.
+Status launch_facts(Device device, const DeviceFacts** facts);
 
 template <class Args>
 Status launch(gpu::KernelName name, Function& function, const LaunchShape& shape, Device device, const Launch& where,

@@ -53,12 +53,25 @@ KdaDecodeCase::KdaDecodeCase(const KdaDecodeProblem& p, uint64_t seed) : problem
   kda::fill_uniform(norm_weight, random, 0.3F, 1.7F);
 }
 
+std::vector<NamedTensor> KdaDecodeCase::tensors() {
+  return {{"x", &x},
+          {"conv_weight", &conv_weight},
+          {"conv_bias", &conv_bias},
+          {"conv_state", &conv_state, true},
+          {"raw_gate", &raw_gate},
+          {"raw_beta", &raw_beta},
+          {"A_log", &A_log},
+          {"dt_bias", &dt_bias},
+          {"state_indices", &state_indices},
+          {"state", &state, true},
+          {"output_gate", &output_gate},
+          {"norm_weight", &norm_weight},
+          {"output", &output, true}};
+}
+
 Status KdaDecodeCase::upload(Device device) {
   output.poison();
-  for (CaseTensor* tensor : {&x, &conv_weight, &conv_bias, &conv_state, &raw_gate, &raw_beta, &A_log, &dt_bias,
-                             &state_indices, &state, &output_gate, &norm_weight, &output}) {
-    SILT_TRY(tensor->to_device(device));
-  }
+  for (const NamedTensor& named : tensors()) SILT_TRY(named.tensor->to_device(device));
   conv_state_before_ = conv_state;
   state_before_ = state;
   output_before_ = output.bytes();
@@ -116,7 +129,9 @@ KdaDecodeArgs KdaDecodeCase::host_args_before() {
 }
 
 Status KdaDecodeCase::download() {
-  for (CaseTensor* tensor : {&conv_state, &state, &output}) SILT_TRY(tensor->from_device());
+  for (const NamedTensor& named : tensors()) {
+    if (named.written) SILT_TRY(named.tensor->from_device());
+  }
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "dispatch/operator.hpp"
 #include "kda/decode/problem.hpp"
 #include "proof/case_tensor.hpp"
+#include "proof/record_launch.hpp"
 
 namespace silt {
 
@@ -26,6 +27,9 @@ struct KdaDecodeCase {
 
   /// The arguments in host memory with state and history as they were before the run.
   [[nodiscard]] KdaDecodeArgs host_args_before();
+
+  /// Every tensor by its argument's name, absent ones too.
+  std::vector<NamedTensor> tensors();
 
   KdaDecodeProblem problem;
   float norm_eps = 1e-5F;
