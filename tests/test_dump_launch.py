@@ -27,6 +27,17 @@ LINES = {
         "b=1 h=1", "b=3 h=5 padded=1", "b=2 h=12 norm=0", "b=2 h=3 bias=1 gate=softplus", "b=2 h=3 layout=ds null=-1",
         "b=2 h=3 state=bf16", "b=2 h=2 padded=2", "b=2 h=2 state=bf16 layout=ds align=2 x_stride=769 state_align=2",
         "b=2 h=3 lower_bound=-0.5 slots=9", "b=2 h=2 conv_slot_stride=2321 state_slot_stride=32775 align=2 state_align=4"],
+    "causal_conv1d_update": [
+        "b=1 c=384", "b=3 n=2 c=768 padded=1", "b=2 n=5 c=1152 layout=ds", "b=2 c=384 bias=1 output=f32", "b=2 c=3", "b=2 c=255",
+        "b=2 c=1536 null=-1", "b=2 n=3 c=384 x_token_stride=391 output_token_stride=389 align=2", "b=2 c=384 padded=2",
+        "b=2 n=4 c=384 layout=ds bias=1 conv_slot_stride=2000"],
+    "kda_recurrence": [
+        "seqs=1x1 h=1", "seqs=3x1 h=2 offsets=0 padded=1", "seqs=2x3 h=3 qkv=f32", "seqs=2x2 h=2 state=bf16 output=f32",
+        "seqs=3x2 h=1 columns=2", "seqs=4x2 h=2 t=11 lengths=ragged", "seqs=2x2 h=2 gate=softplus", "seqs=1x4 h=2 align=2",
+        "seqs=2x1 h=5 offsets=0 qkv=f32 state=bf16 output=bf16", "seqs=2x2 h=1 null=-1 slots=7 lower_bound=-0.5"],
+    "rms_norm_gated": [
+        "t=1 h=1", "t=3 h=5", "t=2 h=12 act=silu", "t=2 h=3 x=f32", "t=2 h=3 output=f32", "t=2 h=3 x=f32 output=f32 act=silu",
+        "t=17 h=1", "t=2 h=3 x_stride=391 align=2", "t=2 h=2 gate_stride=264 output_stride=272", "t=1 h=16 align=8"],
 }
 
 
@@ -117,19 +128,29 @@ class Complete(Folder):
 
 class Replay(Folder):
     def test_ten_lines_of_every_operator(self):
-        replay = script().replay
+        replay = script().Replay
         library = ctypes.CDLL(STAND_IN) if STAND_IN else None
         for op, lines in LINES.items():
             self.assertEqual(len(set(lines)), 10)
             for i, line in enumerate(lines):
                 folder = self.dump(f"{op} {line}", ARCHITECTURES[i % 2])
                 if library:
-                    replay(folder, library)
+                    replay(folder, library).run()
                 else:
                     self.take_expected(folder)
                 result = silt("dump-launch", "--check", str(folder))
                 self.assertEqual((result.returncode, result.stdout[:6]), (0, "right "), f"{op} {line}: {result.stdout}")
                 shutil.rmtree(folder)
+
+    @unittest.skipUnless(STAND_IN, "nothing to replay on")
+    def test_the_script(self):
+        folder = self.dump("rms_norm_gated t=2 h=3", "gfx942")
+        command = [sys.executable, REPLAY, str(folder), "--time", "--mib", "1", "--library", STAND_IN]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"ran; silt dump-launch --check .* judges it\n.* us least, .* us median of 11 samples "
+                                        r"over \d+ sets of buffers\n$")
+        self.assertEqual(silt("dump-launch", "--check", str(folder)).returncode, 0)
 
 
 if __name__ == "__main__":

@@ -25,4 +25,9 @@ template <class T>
 using Uniform = const T*;
 #endif
 
+/// For division by a number that is known at the launch. The multiply-high by it is item / divisor or one less, for
+/// every 32-bit item: the quotient falls short by item * (2^32 - divisor * reciprocal) / (divisor * 2^32), and the
+/// bracket is at most the divisor.
+constexpr uint32_t reciprocal_of(int64_t divisor) { return static_cast<uint32_t>(0xffffffffLL / divisor); }
+
 }  // namespace silt::hip

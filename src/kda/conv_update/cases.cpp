@@ -32,11 +32,18 @@ CausalConv1dUpdateCase::CausalConv1dUpdateCase(const CausalConv1dUpdateProblem& 
   kda::fill_pool(conv_state, random, -1.5F, 1.5F, p.conv_slot_stride, kda::kHistory * p.c, indices);
 }
 
+std::vector<NamedTensor> CausalConv1dUpdateCase::tensors() {
+  return {{"x", &x},
+          {"weight", &weight},
+          {"bias", &bias},
+          {"conv_state", &conv_state, true},
+          {"state_indices", &state_indices},
+          {"output", &output, true}};
+}
+
 Status CausalConv1dUpdateCase::upload(Device device) {
   output.poison();
-  for (CaseTensor* tensor : {&x, &weight, &bias, &conv_state, &state_indices, &output}) {
-    SILT_TRY(tensor->to_device(device));
-  }
+  for (const NamedTensor& named : tensors()) SILT_TRY(named.tensor->to_device(device));
   conv_state_before_ = conv_state;
   output_before_ = output.bytes();
   return {};

@@ -8,6 +8,7 @@
 #include "dispatch/operator.hpp"
 #include "kda/conv_update/problem.hpp"
 #include "proof/case_tensor.hpp"
+#include "proof/record_launch.hpp"
 
 namespace silt {
 
@@ -23,6 +24,9 @@ struct CausalConv1dUpdateCase {
   Status run(Device device, const Launch& launch);
   /// Every channel against the double-precision reference; history bit for bit; padding zero; nothing else touched.
   [[nodiscard]] Verdict verify();
+
+  /// Every tensor by its argument's name, absent ones too.
+  std::vector<NamedTensor> tensors();
 
   CausalConv1dUpdateProblem problem;
   CaseTensor x;

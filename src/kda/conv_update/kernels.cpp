@@ -7,6 +7,7 @@
 #include "kda/conv_update/cpu/cpu_reference.hpp"
 #include "kda/conv_update/cpu/cpu_simd_channels.hpp"
 #include "kda/conv_update/cuda/cuda_sm80_channels.hpp"
+#include "kda/conv_update/hip/hip_channels.hpp"
 #include "kda/conv_update/list.hpp"
 
 namespace silt {
@@ -31,6 +32,12 @@ constexpr std::array kKernels = {
     CausalConv1dUpdateKernel{"cuda_sm80_channels", DeviceKind::cuda, KernelClass::portable,
                              causal_conv1d_update_cuda_sm80_channels::accepts,
                              SILT_CUDA_LAUNCH(causal_conv1d_update_cuda_sm80_channels::launch), kCudaNotBuilt},
+    CausalConv1dUpdateKernel{
+        "hip_gfx950_channels", DeviceKind::hip, KernelClass::native, causal_conv1d_update_hip_channels::accepts_gfx950,
+        SILT_HIP_GFX950_LAUNCH(causal_conv1d_update_hip_channels::launch_gfx950), kHipGfx950NotBuilt},
+    CausalConv1dUpdateKernel{
+        "hip_gfx942_channels", DeviceKind::hip, KernelClass::native, causal_conv1d_update_hip_channels::accepts_gfx942,
+        SILT_HIP_GFX942_LAUNCH(causal_conv1d_update_hip_channels::launch_gfx942), kHipGfx942NotBuilt},
     CausalConv1dUpdateKernel{"cpu_avx512bf16_channels", DeviceKind::cpu, KernelClass::native,
                              simd_channels::accepts<kCpuAvx512Bf16>, kAvx512Bf16Channels, "needs an x86-64 build"},
     CausalConv1dUpdateKernel{"cpu_avx512_channels", DeviceKind::cpu, KernelClass::native,

@@ -20,9 +20,13 @@ RmsNormGatedCase::RmsNormGatedCase(const RmsNormGatedProblem& p, uint64_t seed) 
   kda::fill_uniform(weight, random, 0.3F, 1.7F);
 }
 
+std::vector<NamedTensor> RmsNormGatedCase::tensors() {
+  return {{"x", &x}, {"gate", &gate}, {"weight", &weight}, {"output", &output, true}};
+}
+
 Status RmsNormGatedCase::upload(Device device) {
   output.poison();
-  for (CaseTensor* tensor : {&x, &gate, &weight, &output}) SILT_TRY(tensor->to_device(device));
+  for (const NamedTensor& named : tensors()) SILT_TRY(named.tensor->to_device(device));
   output_before_ = output.bytes();
   return {};
 }

@@ -8,6 +8,7 @@
 #include "dispatch/operator.hpp"
 #include "kda/gated_norm/problem.hpp"
 #include "proof/case_tensor.hpp"
+#include "proof/record_launch.hpp"
 
 namespace silt {
 
@@ -23,6 +24,9 @@ struct RmsNormGatedCase {
   Status run(Device device, const Launch& launch);
   /// Every head against the double-precision reference; nothing else touched.
   [[nodiscard]] Verdict verify();
+
+  /// Every tensor by its argument's name.
+  std::vector<NamedTensor> tensors();
 
   RmsNormGatedProblem problem;
   float eps = 1e-5F;

@@ -7,6 +7,7 @@
 #include "kda/gated_norm/cpu/cpu_reference.hpp"
 #include "kda/gated_norm/cpu/cpu_simd_rows.hpp"
 #include "kda/gated_norm/cuda/cuda_sm80_rows.hpp"
+#include "kda/gated_norm/hip/hip_rows.hpp"
 #include "kda/gated_norm/list.hpp"
 
 namespace silt {
@@ -31,6 +32,10 @@ constexpr std::array kKernels = {
     RmsNormGatedKernel{"cuda_sm80_rows", DeviceKind::cuda, KernelClass::portable,
                        rms_norm_gated_cuda_sm80_rows::accepts, SILT_CUDA_LAUNCH(rms_norm_gated_cuda_sm80_rows::launch),
                        kCudaNotBuilt},
+    RmsNormGatedKernel{"hip_gfx950_rows", DeviceKind::hip, KernelClass::native, rms_norm_gated_hip_rows::accepts_gfx950,
+                       SILT_HIP_GFX950_LAUNCH(rms_norm_gated_hip_rows::launch_gfx950), kHipGfx950NotBuilt},
+    RmsNormGatedKernel{"hip_gfx942_rows", DeviceKind::hip, KernelClass::native, rms_norm_gated_hip_rows::accepts_gfx942,
+                       SILT_HIP_GFX942_LAUNCH(rms_norm_gated_hip_rows::launch_gfx942), kHipGfx942NotBuilt},
     RmsNormGatedKernel{"cpu_avx512bf16_rows", DeviceKind::cpu, KernelClass::native, simd_rows::accepts<kCpuAvx512Bf16>,
                        kAvx512Bf16Rows, "needs an x86-64 build"},
     RmsNormGatedKernel{"cpu_avx512_rows", DeviceKind::cpu, KernelClass::native, simd_rows::accepts<kCpuAvx512>,

@@ -80,12 +80,24 @@ KdaRecurrenceCase::KdaRecurrenceCase(const KdaRecurrenceProblem& p, uint64_t see
   kda::fill_pool(state, random, -1.0F, 1.0F, p.state_slot_stride, p.p() * kda::kDim, read);
 }
 
+std::vector<NamedTensor> KdaRecurrenceCase::tensors() {
+  return {{"q", &q},
+          {"k", &k},
+          {"v", &v},
+          {"raw_gate", &raw_gate},
+          {"raw_beta", &raw_beta},
+          {"A_log", &A_log},
+          {"dt_bias", &dt_bias},
+          {"offsets", &offsets},
+          {"state_indices", &state_indices},
+          {"accepted", &accepted},
+          {"state", &state, true},
+          {"output", &output, true}};
+}
+
 Status KdaRecurrenceCase::upload(Device device) {
   output.poison();
-  for (CaseTensor* tensor :
-       {&q, &k, &v, &raw_gate, &raw_beta, &A_log, &dt_bias, &offsets, &state_indices, &accepted, &state, &output}) {
-    SILT_TRY(tensor->to_device(device));
-  }
+  for (const NamedTensor& named : tensors()) SILT_TRY(named.tensor->to_device(device));
   state_before_ = state;
   output_before_ = output.bytes();
   return {};

@@ -8,6 +8,7 @@
 #include "dispatch/operator.hpp"
 #include "kda/recurrence/problem.hpp"
 #include "proof/case_tensor.hpp"
+#include "proof/record_launch.hpp"
 
 namespace silt {
 
@@ -24,6 +25,9 @@ struct KdaRecurrenceCase {
   /// Every token against the double-precision reference; padding zero; rows outside the offsets and all other memory
   /// untouched.
   [[nodiscard]] Verdict verify();
+
+  /// Every tensor by its argument's name, absent ones too.
+  std::vector<NamedTensor> tensors();
 
   KdaRecurrenceProblem problem;
   CaseTensor q;

@@ -7,6 +7,7 @@
 #include "kda/recurrence/cpu/cpu_reference.hpp"
 #include "kda/recurrence/cpu/cpu_simd_heads.hpp"
 #include "kda/recurrence/cuda/cuda_sm80_rows.hpp"
+#include "kda/recurrence/hip/hip_rows.hpp"
 #include "kda/recurrence/list.hpp"
 
 namespace silt {
@@ -31,6 +32,14 @@ constexpr std::array kKernels = {
     KdaRecurrenceKernel{"cuda_sm80_rows", DeviceKind::cuda, KernelClass::portable,
                         kda_recurrence_cuda_sm80_rows::accepts, SILT_CUDA_LAUNCH(kda_recurrence_cuda_sm80_rows::launch),
                         kCudaNotBuilt},
+    KdaRecurrenceKernel{"hip_gfx950_rows", DeviceKind::hip, KernelClass::native,
+                        kda_recurrence_hip_rows::accepts_gfx950,
+                        SILT_HIP_GFX950_LAUNCH(kda_recurrence_hip_rows::launch_gfx950), kHipGfx950NotBuilt,
+                        kda_recurrence_hip_rows::plan},
+    KdaRecurrenceKernel{"hip_gfx942_rows", DeviceKind::hip, KernelClass::native,
+                        kda_recurrence_hip_rows::accepts_gfx942,
+                        SILT_HIP_GFX942_LAUNCH(kda_recurrence_hip_rows::launch_gfx942), kHipGfx942NotBuilt,
+                        kda_recurrence_hip_rows::plan},
     KdaRecurrenceKernel{"cpu_avx512bf16_heads", DeviceKind::cpu, KernelClass::native,
                         simd_heads::accepts<kCpuAvx512Bf16>, kAvx512Bf16Heads, "needs an x86-64 build"},
     KdaRecurrenceKernel{"cpu_avx512_heads", DeviceKind::cpu, KernelClass::native, simd_heads::accepts<kCpuAvx512>,

@@ -1,10 +1,11 @@
-// A stand-in libamdhip64 for machines without an AMD GPU: what src/device/hip_runtime.hpp asks of the runtime, on two
-// devices (0: gfx942, 1: gfx950) whose kernels are the same sources as those of the code objects, run by
-// shim/workgroup.hpp in the memory of the host. So the library's own host code is what runs: it finds this library by
-// its name, picks a code object, which is looked into here, and hands over the argument block.
+// A stand-in libamdhip64 for machines without an AMD GPU: what src/device/hip_runtime.hpp and scripts/replay-launch ask
+// of the runtime, on two devices (0: gfx942, 1: gfx950) whose kernels are the same sources as those of the code
+// objects, run by shim/workgroup.hpp in the memory of the host. So the library's own host code is what runs: it finds
+// this library by its name, picks a code object, which is looked into here, and hands over the argument block.
 //
 // Every second launch runs its workgroups and waves in reverse order: results must not depend on it.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -177,6 +178,32 @@ SILT_SHIM_API Error hipMemcpy(void* target, const void* source, size_t bytes, in
 }
 
 SILT_SHIM_API Error hipStreamSynchronize(void*) { return kSuccess; }
+
+// Launches are over when they return, so an event is the time at which it was recorded.
+using Moment = std::chrono::steady_clock::time_point;
+
+SILT_SHIM_API Error hipEventCreate(void** event) {
+  *event = new Moment();
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipEventDestroy(void* event) {
+  delete static_cast<Moment*>(event);
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipEventRecord(void* event, void*) {
+  *static_cast<Moment*>(event) = std::chrono::steady_clock::now();
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipEventSynchronize(void*) { return kSuccess; }
+
+SILT_SHIM_API Error hipEventElapsedTime(float* milliseconds, void* start, void* stop) {
+  const auto span = *static_cast<Moment*>(stop) - *static_cast<Moment*>(start);
+  *milliseconds = std::chrono::duration<float, std::milli>(span).count();
+  return kSuccess;
+}
 
 SILT_SHIM_API Error hipModuleLoadData(void** module, const void* image) { return load_module(module, image); }
 

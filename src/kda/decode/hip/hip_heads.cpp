@@ -34,7 +34,7 @@ kda_decode_hip::Params make_params(const KdaDecodeProblem& problem, const KdaDec
   p.history_slot_stride = problem.conv_slot_stride;
   p.state_slot_stride = problem.state_slot_stride;
   p.heads = static_cast<uint32_t>(problem.h);
-  p.heads_reciprocal = kda_decode_hip::reciprocal_of(problem.h);
+  p.heads_reciprocal = hip::reciprocal_of(problem.h);
   // An index is an int32, so slots behind its range are out of reach anyway.
   p.slots = static_cast<int32_t>(std::min<int64_t>(problem.slots, std::numeric_limits<int32_t>::max()));
   p.null_slot = static_cast<int32_t>(problem.null_slot);

@@ -34,98 +34,18 @@
 // stored before the rows: three stores more to wait for in every row. 6 waves a SIMD for bf16: spills.
 #include "gpu/hip/device.hpp"
 #include "kda/decode/hip/params.hpp"
+#include "kda/shared/hip/delta_rule.hpp"
 
 namespace silt::kda_decode_hip {
 namespace {
 
-constexpr uint32_t kDim = 128;
-constexpr uint32_t kWaves = 4;
-constexpr uint32_t kRowsPerWave = kDim / kWaves;
-constexpr uint32_t kLanesPerRow = 16;
-constexpr uint32_t kRowsPerPass = kWaveLanes / kLanesPerRow;  // of a wave
-constexpr uint32_t kPasses = kRowsPerWave / kRowsPerPass;
-constexpr uint32_t kValueWave = 2;
-constexpr uint32_t kGateWave = 3;
-constexpr float kInverseRootDim = 0.08838834764831845F;  // 128^-0.5
-constexpr float kNormEps = 1e-6F;
+using namespace kda_hip;
 
 /// Where things stand in LDS, in floats.
 enum : uint32_t { kQ = 0, kK = kDim, kV = 2 * kDim, kDecay = 3 * kDim, kO = 4 * kDim, kPartial = 5 * kDim };
 constexpr uint32_t kPartials = kWaves * kRowsPerPass;
 constexpr uint32_t kBeta = kPartial + kPartials;
 constexpr uint32_t kLdsFloats = kBeta + 4;
-
-/// A lane's eight columns of a row, as stored. fp32: 4c..4c+3 and 64+4c..64+4c+3, two loads of 256 bytes a row; bf16:
-/// 8c..8c+7.
-template <bool kAligned>
-struct Fp32State {
-  using Element = float;
-  static constexpr uint32_t kSecond = 64;
-  static constexpr uint32_t kFirstColumn = 4;  // times the lane's number in the row
-  struct Packed {
-    f32x4 a, b;
-  };
-  static SILT_DEVICE f32x4 load_half(Global<const float> p) {
-    if constexpr (kAligned) {
-      return load_stream<f32x4>(p);
-    } else {
-      return f32x4{load<float>(p), load<float>(p + 1), load<float>(p + 2), load<float>(p + 3)};
-    }
-  }
-  static SILT_DEVICE void store_half(Global<float> p, f32x4 v) {
-    if constexpr (kAligned) {
-      store_stream(p, v);
-    } else {
-      for (uint32_t i = 0; i < 4; ++i) store<float>(p + i, v[i]);
-    }
-  }
-  static SILT_DEVICE Packed load_row(Global<const float> p) { return {load_half(p), load_half(p + kSecond)}; }
-  static SILT_DEVICE void store_row(Global<float> p, f32x4 a, f32x4 b) {
-    store_half(p, a);
-    store_half(p + kSecond, b);
-  }
-  static SILT_DEVICE void unpack(const Packed& s, f32x4& a, f32x4& b) {
-    a = s.a;
-    b = s.b;
-  }
-};
-
-template <bool kAligned>
-struct Bf16State {
-  using Element = uint16_t;
-  static constexpr uint32_t kSecond = 4;
-  static constexpr uint32_t kFirstColumn = 8;
-  using Packed = u32x4;
-  static SILT_DEVICE Packed load_row(Global<const uint16_t> p) {
-    if constexpr (kAligned) {
-      return load_stream<u32x4>(p);
-    } else {
-      return u32x4{load_pair<false>(p), load_pair<false>(p + 2), load_pair<false>(p + 4), load_pair<false>(p + 6)};
-    }
-  }
-  static SILT_DEVICE void store_row(Global<uint16_t> p, f32x4 a, f32x4 b) {
-    const u32x4 v = {pack_bf16(a[0], a[1]), pack_bf16(a[2], a[3]), pack_bf16(b[0], b[1]), pack_bf16(b[2], b[3])};
-    if constexpr (kAligned) {
-      store_stream(p, v);
-    } else {
-      for (uint32_t i = 0; i < 4; ++i) store_pair<false>(p + 2 * i, v[i]);
-    }
-  }
-  static SILT_DEVICE void unpack(const Packed& s, f32x4& a, f32x4& b) {
-    const uint32_t p0 = s[0], p1 = s[1], p2 = s[2], p3 = s[3];
-    a = f32x4{low_bf16(p0), high_bf16(p0), low_bf16(p1), high_bf16(p1)};
-    b = f32x4{low_bf16(p2), high_bf16(p2), low_bf16(p3), high_bf16(p3)};
-  }
-};
-
-/// sum * r, and 0 where r says that the vector's squares have left the fp32 range (contract.md, overflow): the sum may
-/// have left it too.
-SILT_DEVICE float normalised(float sum, float r) { return r == 0.0F ? 0.0F : sum * r; }
-
-SILT_DEVICE float decay_of(float g, float a, float lower_bound, bool softplus_gate) {
-  const float log_decay = softplus_gate ? -a * softplus(g) : lower_bound * fast_sigmoid(a * g);
-  return fast_exp(log_decay);
-}
 
 /// History of two channels as three words. SD: a word per tap. DS: the six values are contiguous, c0t0 c0t1 | c0t2 c1t0
 /// | c1t1 c1t2; these two turn words into taps and back.
@@ -146,12 +66,7 @@ SILT_DEVICE void decode(const Params& args) {
   using Element = typename State::Element;
   const Lds lds = lds_floats<static_cast<int>(kLdsFloats)>();
   const uint32_t item = group_id();
-  uint32_t row = multiply_high(item, args.heads_reciprocal);
-  uint32_t head = item - row * args.heads;
-  if (head >= args.heads) {
-    ++row;
-    head -= args.heads;
-  }
+  const auto [row, head] = divide(item, args.heads, args.heads_reciprocal);
   const uint32_t lane = thread_id() % kWaveLanes;
   const uint32_t wave = uniform(thread_id() / kWaveLanes);
   const uint32_t pair = 2 * lane;  // two adjacent channels a lane
@@ -234,18 +149,7 @@ SILT_DEVICE void decode(const Params& args) {
   }
   lds_barrier();  // q, k, v, decay, beta
 
-  // This lane's columns, and the sums of the head.
-  const uint32_t c0 = column * State::kFirstColumn;
-  const uint32_t c1 = c0 + State::kSecond;
-  const f32x4 ka = lds_get4(lds, kK + c0), kb = lds_get4(lds, kK + c1);
-  const f32x4 qa = lds_get4(lds, kQ + c0), qb = lds_get4(lds, kQ + c1);
-  const f32x4 da = lds_get4(lds, kDecay + c0), db = lds_get4(lds, kDecay + c1);
-  const float b = lds_get(lds, kBeta);
-  // The norms are applied to the scalars of a row, never to the vectors.
-  const float rk = fast_rsqrt(sum16(dot8(ka, kb, ka, kb)) + kNormEps);
-  const float rq = fast_rsqrt(sum16(dot8(qa, qb, qa, qb)) + kNormEps) * kInverseRootDim;
-  const float kq = normalised(normalised(sum16(dot8(ka, kb, qa, qb)), rk), rq);
-
+  const HeadColumns here = head_columns<State>(lds, column, {kQ, kK, kDecay, kBeta});
   float o_mine = 0.0F;
   float squares = 0.0F;
   SILT_UNROLL
@@ -253,15 +157,8 @@ SILT_DEVICE void decode(const Params& args) {
     const float v = lds_get(lds, kV + wave * kRowsPerWave + p * kRowsPerPass + group);
     f32x4 sa, sb;
     State::unpack(held[p], sa, sb);
-    sa *= da;
-    sb *= db;
-    const float u = normalised(sum16(dot8(sa, sb, ka, kb)), rk);
-    const float sq = normalised(sum16(dot8(sa, sb, qa, qb)), rq);
-    const float e = (v - u) * b;
-    const f32x4 step = splat(e * rk);
-    State::store_row(scalar_base<Element>(state + p * kRowsPerPass * kDim) + mine, fma4(step, ka, sa),
-                     fma4(step, kb, sb));
-    const float o = fma1(e, kq, sq);
+    const float o = update_row(here, v, sa, sb);
+    State::store_row(scalar_base<Element>(state + p * kRowsPerPass * kDim) + mine, sa, sb);
     squares = fma1(o, o, squares);
     o_mine = column == p ? o : o_mine;
     // Rows leave as they arrive; two passes together fill the wait states of each other's lane moves.

@@ -41,8 +41,4 @@ struct Params {
 };
 static_assert(sizeof(Params) == 13 * 8 + 7 * 8 + 8 * 4);
 
-/// The multiply-high by it is item / heads or one less, for every 32-bit item: the quotient falls short by
-/// item * (2^32 - heads * reciprocal) / (heads * 2^32), and the bracket is at most heads.
-constexpr uint32_t reciprocal_of(int64_t heads) { return static_cast<uint32_t>(0xffffffffLL / heads); }
-
 }  // namespace silt::kda_decode_hip

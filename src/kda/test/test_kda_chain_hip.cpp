@@ -1,0 +1,78 @@
+// The chain's operators on AMD devices that are not here: which kernel takes a call. Their cases run on the stand-in
+// (gpu/hip/shim) in the rooms' own tests.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "silt/check.hpp"
+#include "silt/choose.hpp"
+#include "silt/device.hpp"
+
+namespace silt {
+namespace {
+
+constexpr const char* kDevices[] = {"mi300x", "mi325x", "mi355x"};
+
+/// The kernel taken, or why none is.
+std::string chosen(const std::string& line, const char* device) {
+  DeviceFacts facts;
+  EXPECT_TRUE(canned_facts(device, &facts).ok());
+  Explanation explanation;
+  const Status status = explain(line, facts, {}, &explanation);
+  return status.ok() ? explanation.kernel : explanation.table;
+}
+
+std::string wanted(const char* device, std::string_view idea) {
+  return fmt::format("hip_{}_{}", std::string_view(device) == "mi355x" ? "gfx950" : "gfx942", idea);
+}
+
+constexpr std::pair<const char*, const char*> kChain[] = {
+    {"causal_conv1d_update", "channels"}, {"kda_recurrence", "rows"}, {"rms_norm_gated", "rows"}};
+
+TEST(KdaChainHip, EveryCallWithBf16GatesIsNative) {
+  int refused = 0;
+  for (const char* device : kDevices) {
+    for (const auto& [op, idea] : kChain) {
+      for (const std::string& line : check_lines(op)) {
+        const std::string kernel = chosen(line, device);
+        if (kernel == wanted(device, idea)) continue;
+        ++refused;
+        const bool exact_mode =
+            line.find(" dtype=f32") != std::string::npos || line.find(" gate=f32") != std::string::npos;
+        EXPECT_TRUE(exact_mode && kernel.find("has f32, needs bf16") != std::string::npos) << line << "\n" << kernel;
+      }
+    }
+  }
+  EXPECT_GT(refused, 0) << "exact mode is for the CPU";
+}
+
+TEST(KdaChainHip, EveryHeadCount) {
+  for (const char* device : kDevices) {
+    for (int h = 1; h <= 128; ++h) {
+      EXPECT_EQ(chosen(fmt::format("causal_conv1d_update b=3 c={}", 384 * h), device), wanted(device, "channels"));
+      EXPECT_EQ(chosen(fmt::format("kda_recurrence seqs=3x1 h={} offsets=0", h), device), wanted(device, "rows"));
+      EXPECT_EQ(chosen(fmt::format("kda_decode b=3 h={}", h), device), wanted(device, "heads"));
+      EXPECT_EQ(chosen(fmt::format("rms_norm_gated t=3 h={}", h), device), wanted(device, "rows"));
+    }
+  }
+}
+
+TEST(KdaChainHip, RefusalsSayWhatIsNeeded) {
+  const std::pair<const char*, const char*> refusals[] = {
+      {"causal_conv1d_update b=1 c=536870913", "c: has 536870913, needs less than 536870912"},
+      {"causal_conv1d_update b=16777216 c=3", "b * ceil(c / 256): has 16777216, needs at most 16777215"},
+      {"kda_recurrence seqs=1x1 h=131073", "h: has 131073, needs at most 131072"},
+      {"kda_recurrence seqs=174763x1 h=96 offsets=0", "n * h: has 16777248, needs at most 16777215"},
+      {"rms_norm_gated t=2796203 h=96", "t * h: has 268435488, needs at most 268435440"},
+      {"rms_norm_gated t=1 h=1", "arch: has gfx950, needs gfx942"},
+  };
+  for (const auto& [line, reason] : refusals) {
+    DeviceFacts facts;
+    ASSERT_TRUE(canned_facts("mi355x", &facts).ok());
+    Explanation explanation;
+    static_cast<void>(explain(line, facts, {}, &explanation));
+    EXPECT_NE(explanation.table.find(reason), std::string::npos) << line << "\n" << explanation.table;
+  }
+}
+
+}  // namespace
+}  // namespace silt
