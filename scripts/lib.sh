@@ -7,7 +7,11 @@ jobs=$(nproc)
 build_packages=(g++ cmake ninja-build python3 libhwy-dev libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libcli11-dev
   libfmt-dev libspdlog-dev libgtest-dev libbenchmark-dev)
 
+# What builds the Python package, and what tests it, from PyPI.
+python_packages=(nanobind==3.1.0 scikit-build-core==1.1.2 numpy==2.4.6 ml_dtypes==0.6.0 pytest==9.2.0)
+
 say() { printf '%s\n' "$*"; }
+note() { say "-- $*"; }
 fail() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
 # need_packages NAME...: installs the Debian packages that are missing, and says which.
@@ -43,4 +47,40 @@ build() {
   [[ -t 1 ]] || quiet=(--quiet)
   quietly cmake --preset "$preset" -B "build/$folder" "$@"
   ninja "${quiet[@]}" -j "$jobs" -C "build/$folder" "${targets[@]}"
+}
+
+# An nvcc that the CUDA kernels can be built with.
+find_nvcc() {
+  local nvcc
+  for nvcc in "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc; do
+    [[ -x $nvcc && $("$nvcc" --version) =~ release\ ([0-9]+) && ${BASH_REMATCH[1]} -ge 13 ]] || continue
+    echo "$nvcc"
+    return
+  done
+  return 1
+}
+
+# build_release [TARGET...] [-- CMAKE_OPTION...]: sets preset to that of the release build here.
+build_release() {
+  local nvcc
+  preset=release
+  if nvcc=$(find_nvcc); then
+    note "with the CUDA kernels: $nvcc"
+    preset=cuda
+    export PATH="${nvcc%/*}:$PATH"
+  else
+    note "without the CUDA kernels: no nvcc of version 13 or newer"
+  fi
+  build "$preset" "$preset" "$@"
+}
+
+# install_package VENV BUILD: the Python package, linked with the library of BUILD, into a virtual environment.
+install_package() {
+  quietly env CMAKE_BUILD_PARALLEL_LEVEL="$jobs" "$1/bin/python" -m pip install -q --no-build-isolation --no-deps --force-reinstall \
+    --config-settings=build-dir="$PWD/build/python/{wheel_tag}" --config-settings=cmake.define.SILT_BUILD_TREE="$PWD/$2" ./bindings/python
+}
+
+# test_package VENV BUILD: what is compared is the library and the program of BUILD.
+test_package() {
+  SILT_LIBRARY=$PWD/$2/src/libsilt.so SILT_PROGRAM=$PWD/$2/bin/silt "$1/bin/python" -B -m pytest -p no:cacheprovider -rs bindings/python
 }

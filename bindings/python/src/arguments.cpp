@@ -189,9 +189,9 @@ bool Arguments::fill_from_capsule(nb::handle object, DlTensor* tensor) {
     const int32_t type = nb::cast<int32_t>(nb::object(object.attr("__dlpack_device__")())[0]);
     // -1: the kernel is put on the stream that is current anyway. A framework without one is asked to have its data
     // ready for the default stream, where the kernel then runs.
-    const bool has_stream = nb::hasattr(object, "is_cuda") || nb::hasattr(object, "__cuda_array_interface__");
-    if (type == kDlCuda || type == kDlManaged) options["stream"] = nb::int_(has_stream ? -1 : 1);
-    if (type == kDlRocm) options["stream"] = nb::int_(has_stream ? -1 : 0);
+    const bool streams = has_stream(object, {Source::Kind::dlpack, nullptr});
+    if (type == kDlCuda || type == kDlManaged) options["stream"] = nb::int_(streams ? -1 : 1);
+    if (type == kDlRocm) options["stream"] = nb::int_(streams ? -1 : 0);
   }
   const nb::object make = object.attr("__dlpack__");
   nb::object capsule;

@@ -34,6 +34,9 @@ bool is_of(nb::handle object, const char* framework) {
   return name == framework || name.starts_with(std::string(framework) + ".");
 }
 
+/// A tensor of a PyTorch that has no table of functions yet.
+bool is_torch(nb::handle object) { return nb::hasattr(object, "is_cuda"); }
+
 void* pointer(nb::handle integer) {
   void* made = PyLong_AsVoidPtr(integer.ptr());
   if (made == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
@@ -61,13 +64,18 @@ Source source_of(PyTypeObject* type) {
   return look_up(type);
 }
 
+bool has_stream(nb::handle object, const Source& source) {
+  return (source.exchange != nullptr && source.exchange->current_stream != nullptr) || is_torch(object) ||
+         is_of(object, "cupy");
+}
+
 void* current_stream(nb::handle object, const Source& source, nb::dlpack::device device) {
   if (source.exchange != nullptr && source.exchange->current_stream != nullptr) {
     void* stream = nullptr;
     if (source.exchange->current_stream(device.device_type, device.device_id, &stream) != 0) throw nb::python_error();
     return stream;
   }
-  if (nb::hasattr(object, "is_cuda")) {  // torch.Tensor, before it had the table of functions
+  if (is_torch(object)) {
     return pointer(
         nb::module_::import_("torch").attr("cuda").attr("current_stream")(device.device_id).attr("cuda_stream"));
   }

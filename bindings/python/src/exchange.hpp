@@ -55,8 +55,11 @@ struct Source {
 /// Of a type; remembered for the types that come first.
 Source source_of(PyTypeObject* type);
 
+/// Whether that framework has a current stream that is known here: PyTorch and CuPy have.
+bool has_stream(nanobind::handle object, const Source& source);
+
 /// The stream on which the framework of this object runs what it is told next, on that device. Null, the default
-/// stream, where the framework has none of its own (JAX).
+/// stream, where it has none (JAX).
 void* current_stream(nanobind::handle object, const Source& source, nanobind::dlpack::device device);
 
 }  // namespace silt::python

@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -114,6 +115,55 @@ void kda_decode(Object x, Object conv_weight, Object conv_state, Object raw_gate
   args.norm_eps = norm_eps;
   args.output = in.written("output", output);
   args.null_slot = null_slot;
+  in.run(silt::kda_decode, args, {stream, threads, pdl, kernel, prefer});
+}
+
+/// An engine's [1, B, ...] as [B, ...].
+TensorView without_first_axis(TensorView view, int32_t rank) {
+  if (view.rank != rank + 1 || view.shape[0] != 1) return view;
+  std::shift_left(view.shape.begin(), view.shape.end(), 1);
+  std::shift_left(view.stride.begin(), view.stride.end(), 1);
+  view.rank = rank;
+  return view;
+}
+
+/// An engine's [..., H * 128] as [..., H, 128], where `rank` axes are wanted.
+TensorView with_heads(TensorView view, int64_t heads, int32_t rank) {
+  const auto last = static_cast<size_t>(rank - 2);
+  if (view.rank != rank - 1 || view.shape[last] != heads * 128) return view;
+  view.shape[last + 1] = 128;
+  view.stride[last + 1] = view.stride[last];
+  view.shape[last] = heads;
+  view.stride[last] *= 128;
+  view.rank = rank;
+  return view;
+}
+
+/// kda_decode with the arguments and the layouts of serving engines, for which nothing but views is made.
+void fused_kda_decode(Object x, Object weight, Object bias, Object conv_state, Object raw_g, Object raw_beta,
+                      Object A_log, Object dt_bias, Object state_indices, Object state, Object out,
+                      std::optional<float> lower_bound, Object output_gate, Object norm_weight, float norm_eps,
+                      Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer) {
+  Arguments in("kda_decode");
+  KdaDecodeArgs args;
+  args.A_log = in.read("A_log", A_log);
+  const int64_t heads = args.A_log.shape[0];
+  const auto rows = [heads](const TensorView& view) { return with_heads(without_first_axis(view, 3), heads, 3); };
+  args.x = in.read("x", x);
+  args.conv_weight = in.read("weight", weight);
+  args.conv_bias = in.read("bias", bias);
+  args.conv_state = in.written("conv_state", conv_state);
+  args.raw_gate = rows(in.only_read("raw_g", raw_g));
+  args.raw_beta = without_first_axis(in.only_read("raw_beta", raw_beta), 2);
+  args.dt_bias = with_heads(in.only_read("dt_bias", dt_bias), heads, 2);
+  args.state_indices = in.read("state_indices", state_indices);
+  args.state = in.written("state", state);
+  args.safe_gate = lower_bound.has_value();
+  if (lower_bound) args.lower_bound = *lower_bound;
+  args.output_gate = rows(in.only_read("output_gate", output_gate));
+  args.norm_weight = in.read("norm_weight", norm_weight);
+  args.norm_eps = norm_eps;
+  args.output = rows(in.written("out", out));
   in.run(silt::kda_decode, args, {stream, threads, pdl, kernel, prefer});
 }
 
@@ -233,6 +283,12 @@ void add_kda(nb::module_& module) {
       "output"_a, optional("conv_bias"), "safe_gate"_a = decode.safe_gate, "lower_bound"_a = decode.lower_bound,
       optional("output_gate"), optional("norm_weight"), "norm_eps"_a = decode.norm_eps,
       "null_slot"_a = decode.null_slot);
+  add(module, "fused_kda_decode", fused_kda_decode,
+      "kda_decode with the arguments and layouts of serving engines: softplus gate without lower_bound, [1, B, H, 128] "
+      "or [B, H * 128] where kda_decode has [B, H, 128].",
+      "x"_a, "weight"_a, "bias"_a.none(), "conv_state"_a, "raw_g"_a, "raw_beta"_a, "A_log"_a, "dt_bias"_a,
+      "state_indices"_a, "state"_a, "out"_a, optional("lower_bound"), optional("output_gate"), optional("norm_weight"),
+      "norm_eps"_a = decode.norm_eps);
   const KdaPrefillArgs prefill;
   add(module, "kda_prefill", kda_prefill, "Whole sequences: silt/kda_prefill.hpp.", "x"_a, "conv_weight"_a,
       "conv_state"_a, "raw_gate"_a, "raw_beta"_a, "A_log"_a, "dt_bias"_a, "offsets"_a, "state_indices"_a, "state"_a,

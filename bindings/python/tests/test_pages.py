@@ -9,7 +9,7 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[3]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "python.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "python.md", ROOT / "docs" / "engines.md"]
 
 
 def examples():
@@ -22,7 +22,7 @@ def examples():
 
 @pytest.mark.parametrize(("code", "output"), list(examples()))
 def test_example(code, output, monkeypatch):
-    if "import torch" in code:
+    if "import torch" in code or "silt.torch" in code:
         pytest.importorskip("torch")
     monkeypatch.chdir(ROOT)
     printed = io.StringIO()
