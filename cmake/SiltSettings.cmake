@@ -34,10 +34,6 @@ function(silt_precompile target)
   target_precompile_headers(${target} PRIVATE ${headers})
 endfunction()
 
-if(SILT_MODEL)
-  set(SILT_DNNL DNNL::dnnl gomp) # gomp: its threads are set per call
-endif()
-
 # The precompiled headers of all tests: a program, since code of programs is compiled in a mode of its own.
 function(silt_test_headers)
   if(TARGET silt_test_headers)

@@ -4,7 +4,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=$(nproc)
 
 # What compiles everything; the list of reasons is docs/dependencies.md.
-build_packages=(g++ cmake ninja-build python3 libhwy-dev libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libcli11-dev
+build_packages=(g++ cmake ninja-build python3 libhwy-dev nlohmann-json3-dev libcli11-dev
   libfmt-dev libspdlog-dev libgtest-dev libbenchmark-dev)
 
 # What builds the Python package, and what tests it, from PyPI.

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -94,6 +95,9 @@ class Pool {
     }
     if (sleepers_.load(std::memory_order_acquire) > 0) wake_.notify_all();
     region.run(0);
+    // A worker that sleeps, or whose core another program has, has not claimed its part yet: it is done here meanwhile.
+    const uint64_t number = number_of(ticket_.load(std::memory_order_relaxed));
+    for (int i = 1; i < region.participants; ++i) run_if_unclaimed(i, number);
     for (int spins = 0; pending_.load(std::memory_order_acquire) != 0; ++spins) {
       // Where other programs keep the cores busy, a worker may be waiting for this very core.
       spins < kSpinsBeforeYield ? relax() : std::this_thread::yield();
@@ -103,11 +107,13 @@ class Pool {
 
  private:
   // A ticket is a region's number and its participants in one word, so that a worker that has no part in a region never
-  // reads region_, which the next caller may be writing by then.
+  // reads region_, which the next caller may be writing by then. Nor does one that comes late: a region does not end
+  // before all of its parts are claimed, and only who claims a part reads region_.
   static constexpr int kParticipantBits = 16;
+  static uint64_t number_of(uint64_t ticket) { return ticket >> kParticipantBits; }
   static int participants_of(uint64_t ticket) { return static_cast<int>(ticket & ((1u << kParticipantBits) - 1)); }
   void publish(int participants) {
-    const uint64_t number = (ticket_.load(std::memory_order_relaxed) >> kParticipantBits) + 1;
+    const uint64_t number = number_of(ticket_.load(std::memory_order_relaxed)) + 1;
     ticket_.store((number << kParticipantBits) | static_cast<uint64_t>(participants), std::memory_order_release);
   }
 
@@ -125,9 +131,16 @@ class Pool {
       seen = ticket_.load(std::memory_order_acquire);
       if (stopping_) return;
       if (participant >= participants_of(seen)) continue;
-      region_.run(participant);
-      pending_.fetch_sub(1, std::memory_order_release);
+      run_if_unclaimed(participant, number_of(seen));
     }
+  }
+
+  void run_if_unclaimed(int participant, uint64_t number) {
+    std::atomic<uint64_t>& claimed = claims_[static_cast<size_t>(participant)].number;
+    uint64_t last = claimed.load(std::memory_order_relaxed);
+    if (last >= number || !claimed.compare_exchange_strong(last, number, std::memory_order_acq_rel)) return;
+    region_.run(participant);
+    pending_.fetch_sub(1, std::memory_order_release);
   }
 
   void wait_for_work(uint64_t seen) {
@@ -149,6 +162,10 @@ class Pool {
   Region region_;
   std::atomic<uint64_t> ticket_{0};
   std::atomic<int> pending_{0};
+  struct alignas(64) Claim {
+    std::atomic<uint64_t> number{0};  ///< of the last region whose part has been taken
+  };
+  std::array<Claim, kMaxThreads> claims_;
   std::mutex sleep_mutex_;
   std::condition_variable wake_;
   std::atomic<int> sleepers_{0};

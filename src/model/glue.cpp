@@ -1,99 +1,28 @@
 #include "model/glue.hpp"
 
-#include <cmath>
-
 #include "core/workers.hpp"
-#include "model/fast_math.hpp"
+#include "model/cpu/cpu_parts.hpp"
 
 namespace silt {
 namespace {
 
-// Partial sums of a row: enough for the widest vectors, and the same on every instruction set, so that the order of a
-// sum is part of the source and not of the compiler's choice.
-constexpr int64_t kLanes = 16;
-
-template <class T>
-const T* row_of(const ConstTensorView& view, int64_t row) {
-  return static_cast<const T*>(view.data) + row * view.stride[0];
+const void* row_of(const ConstTensorView& view, int64_t row) {
+  return static_cast<const std::byte*>(view.data) + static_cast<size_t>(row * view.stride[0]) * size_of(view.dtype);
 }
-template <class T>
-T* row_of(const TensorView& view, int64_t row) {
-  return static_cast<T*>(view.data) + row * view.stride[0];
+void* row_of(const TensorView& view, int64_t row) {
+  return static_cast<std::byte*>(view.data) + static_cast<size_t>(row * view.stride[0]) * size_of(view.dtype);
+}
+const float* floats_of(const ConstTensorView& view, int64_t row) {
+  return static_cast<const float*>(row_of(view, row));
 }
 
-template <class T>
-SILT_LOOP T narrow(float value) {
-  if constexpr (std::is_same_v<T, bf16>) {
-    return to_bf16(value);
-  } else {
-    return value;
-  }
-}
-
-/// Calls body with a value of the element type of each view: body(X{}, Y{}).
+/// body(row) for every row; `cost` is that of an element, where a copy is one.
 template <class Body>
-void with_types(DType x, DType y, const Body& body) {
-  if (x == DType::bf16) {
-    y == DType::bf16 ? body(bf16{}, bf16{}) : body(bf16{}, float{});
-  } else {
-    y == DType::bf16 ? body(float{}, bf16{}) : body(float{}, float{});
-  }
-}
-
-template <class T>
-SILT_LOOP float sum_of_squares(const T* x, int64_t n) {
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const float v = to_float(x[i + lane]);
-      lanes[lane] += v * v;
-    }
-  }
-  for (int64_t lane = 0; i < n; ++i, ++lane) {
-    const float v = to_float(x[i]);
-    lanes[lane] += v * v;
-  }
-  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  }
-  return lanes[0];
-}
-
-template <class X, class Y>
-SILT_LOOP void rms_norm_row(const X* x, const float* weight, float eps, Y* y, int64_t n) {
-  const float scale = 1.0F / std::sqrt(sum_of_squares(x, n) / static_cast<float>(n) + eps);
-  for (int64_t i = 0; i < n; ++i) y[i] = narrow<Y>(to_float(x[i]) * scale * weight[i]);
-}
-
-template <class Y>
-SILT_LOOP void situ_row(const float* gate, const float* up, float beta, float linear_beta, Y* y, int64_t n) {
-  const float inverse = 1.0F / beta;
-  const float linear_inverse = 1.0F / linear_beta;
-  for (int64_t i = 0; i < n; ++i) {
-    const float g = beta * fast_tanh(gate[i] * inverse) * fast_sigmoid(gate[i]);
-    y[i] = narrow<Y>(g * (linear_beta * fast_tanh(up[i] * linear_inverse)));
-  }
-}
-
-template <class Y>
-SILT_LOOP void swiglu_row(const float* gate, const float* up, Y* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = narrow<Y>(gate[i] * fast_sigmoid(gate[i]) * up[i]);
-}
-
-template <class G, class X>
-SILT_LOOP void sigmoid_gate_row(const G* gate, X* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) x[i] = narrow<X>(to_float(x[i]) * fast_sigmoid(to_float(gate[i])));
-}
-
-template <class X, class Y>
-SILT_LOOP void scaled_row(const X* x, float scale, Y* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = narrow<Y>(to_float(x[i]) * scale);
-}
-
-template <class Y>
-SILT_LOOP void sum_row(const float* a, const float* b, Y* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = narrow<Y>(a[i] + b[i]);
+void each_row(const TensorView& rows, int64_t cost, int threads, const Body& body) {
+  parallel_ranges(rows.shape[0], threads_for(cost * rows.shape[0] * rows.shape[1], threads),
+                  [&](int64_t begin, int64_t end) {
+                    for (int64_t r = begin; r < end; ++r) body(r);
+                  });
 }
 
 }  // namespace
@@ -122,76 +51,38 @@ ConstTensorView as_heads(const ConstTensorView& rows, int64_t heads) { return he
 TensorView as_heads(const TensorView& rows, int64_t heads) { return heads_view(rows, heads); }
 
 void rms_norm(const ConstTensorView& x, std::span<const float> weight, float eps, const TensorView& y, int threads) {
-  const int64_t rows = x.shape[0];
-  const int64_t n = x.shape[1];
-  with_types(x.dtype, y.dtype, [&](auto x_type, auto y_type) {
-    using X = decltype(x_type);
-    using Y = decltype(y_type);
-    parallel_ranges(rows, threads_for(rows * n, threads), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        on_cpu<rms_norm_row<X, Y>>(row_of<X>(x, r), weight.data(), eps, row_of<Y>(y, r), n);
-      }
-    });
-  });
+  const auto norm = cpu_parts().rows.rms_norm[type_index(x.dtype)][type_index(y.dtype)];
+  each_row(y, 1, threads, [&](int64_t r) { norm(row_of(x, r), weight.data(), eps, row_of(y, r), y.shape[1]); });
 }
 
 void gated_activation(const ConstTensorView& x, const FeedForwardConfig& config, const TensorView& y, int threads) {
-  const int64_t rows = y.shape[0];
+  const RowKernels& kernels = cpu_parts().rows;
+  const auto situ = kernels.situ[type_index(y.dtype)];
+  const auto swiglu = kernels.swiglu[type_index(y.dtype)];
   const int64_t n = y.shape[1];
-  with_types(DType::f32, y.dtype, [&](auto, auto y_type) {
-    using Y = decltype(y_type);
-    parallel_ranges(rows, threads_for(4 * rows * n, threads), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const float* gate = row_of<float>(x, r);
-        if (config.activation == Activation::situ) {
-          on_cpu<situ_row<Y>>(gate, gate + n, config.situ_beta, config.situ_linear_beta, row_of<Y>(y, r), n);
-        } else {
-          on_cpu<swiglu_row<Y>>(gate, gate + n, row_of<Y>(y, r), n);
-        }
-      }
-    });
+  each_row(y, 4, threads, [&](int64_t r) {
+    const float* gate = floats_of(x, r);
+    if (config.activation == Activation::situ) {
+      situ(gate, gate + n, config.situ_beta, config.situ_linear_beta, row_of(y, r), n);
+    } else {
+      swiglu(gate, gate + n, row_of(y, r), n);
+    }
   });
 }
 
 void sigmoid_gate(const TensorView& x, const ConstTensorView& gate, int threads) {
-  const int64_t rows = x.shape[0];
-  const int64_t n = x.shape[1];
-  with_types(gate.dtype, x.dtype, [&](auto gate_type, auto x_type) {
-    using G = decltype(gate_type);
-    using X = decltype(x_type);
-    parallel_ranges(rows, threads_for(2 * rows * n, threads), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        on_cpu<sigmoid_gate_row<G, X>>(row_of<G>(gate, r), row_of<X>(x, r), n);
-      }
-    });
-  });
+  const auto apply = cpu_parts().rows.sigmoid_gate[type_index(x.dtype)];
+  each_row(x, 2, threads, [&](int64_t r) { apply(row_of(gate, r), row_of(x, r), x.shape[1]); });
 }
 
-void copy_scaled(const ConstTensorView& x, float scale, const TensorView& y, int threads) {
-  const int64_t rows = x.shape[0];
-  const int64_t n = x.shape[1];
-  with_types(x.dtype, y.dtype, [&](auto x_type, auto y_type) {
-    using X = decltype(x_type);
-    using Y = decltype(y_type);
-    parallel_ranges(rows, threads_for(rows * n, threads), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        on_cpu<scaled_row<X, Y>>(row_of<X>(x, r), scale, row_of<Y>(y, r), n);
-      }
-    });
-  });
+void convert_rows(const ConstTensorView& x, const TensorView& y, int threads) {
+  const auto convert = cpu_parts().rows.convert[type_index(x.dtype)][type_index(y.dtype)];
+  each_row(y, 1, threads, [&](int64_t r) { convert(row_of(x, r), row_of(y, r), y.shape[1]); });
 }
 
 void add_rows(const ConstTensorView& a, const ConstTensorView& b, const TensorView& y, int threads) {
-  const int64_t rows = y.shape[0];
-  const int64_t n = y.shape[1];
-  with_types(DType::f32, y.dtype, [&](auto, auto y_type) {
-    using Y = decltype(y_type);
-    parallel_ranges(rows, threads_for(rows * n, threads), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        on_cpu<sum_row<Y>>(row_of<float>(a, r), row_of<float>(b, r), row_of<Y>(y, r), n);
-      }
-    });
-  });
+  const auto add = cpu_parts().rows.sum[type_index(y.dtype)];
+  each_row(y, 1, threads, [&](int64_t r) { add(floats_of(a, r), floats_of(b, r), row_of(y, r), y.shape[1]); });
 }
 
 }  // namespace silt

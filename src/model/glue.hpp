@@ -22,11 +22,11 @@ void rms_norm(const ConstTensorView& x, std::span<const float> weight, float eps
 /// y = activation(gate) * up with x = [gate | up]: SiTU b*tanh(g/b)*sigmoid(g) * l*tanh(u/l), or SwiGLU g*sigmoid(g) *
 /// u.
 void gated_activation(const ConstTensorView& x, const FeedForwardConfig& config, const TensorView& y, int threads);
-/// x *= sigmoid(gate).
+/// x *= sigmoid(gate); gate of the type of x.
 void sigmoid_gate(const TensorView& x, const ConstTensorView& gate, int threads);
-/// y = scale * x, in the type of y.
-void copy_scaled(const ConstTensorView& x, float scale, const TensorView& y, int threads);
-/// y = a + b.
+/// y = x, in the type of y.
+void convert_rows(const ConstTensorView& x, const TensorView& y, int threads);
+/// y = a + b; a and b are fp32.
 void add_rows(const ConstTensorView& a, const ConstTensorView& b, const TensorView& y, int threads);
 
 /// How many threads are worth it for so many elements: waking another one pays from some ten thousand on.

@@ -8,19 +8,21 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <mutex>
 
 #include "core/status.hpp"
-#include "core/workers.hpp"
+#include "core/tasks.hpp"
+#include "model/cpu/cpu_parts.hpp"
 #include "model/decoder.hpp"
-#include "model/fast_math.hpp"
 #include "model/glue.hpp"
 
 namespace silt {
 namespace {
 
-/// Rows (token, head) of one work item: enough to pay for widening a tile to fp32, few enough to split over cores.
-constexpr int64_t kItemRows = 8 * kMostSmallRows;
+/// Rows (token, head) of one work item: enough that a tile of the cache is read from memory once for many rows, few
+/// enough to split over cores.
+constexpr int64_t kItemRows = 64;
+/// Below so many multiply-adds the caller works alone.
+constexpr int64_t kWorkAlone = 100000;
 
 /// Columns of the fused projection.
 struct MlaColumns {
@@ -40,182 +42,80 @@ MlaColumns columns_of_mla(const MlaConfig& c, const MlaWeights& weights) {
   return columns;
 }
 
-/// Some rows of one segment. Row r is token r / heads, head r % heads of the segment.
-struct Item {
-  const Segment* segment = nullptr;
-  int64_t first = 0;
-  int64_t rows = 0;
-};
+using Item = AttentionItem;
 
 struct AttentionArgs {
   int64_t heads = 0;
   int64_t width = 0;               ///< of a cached row
   int64_t latent = 0;              ///< the part of it that is summed
+  float scale = 1.0F;              ///< of the scores
   ConstTensorView cache;           ///< [slots, capacity, width]
-  const float* queries = nullptr;  ///< [rows, heads, width], scaled
+  const float* queries = nullptr;  ///< [rows, heads, width]
   float* context = nullptr;        ///< [rows, heads, latent]
 };
 
-/// Per-thread memory of an item; one row more than an item has, because products take at least two.
-struct ItemScratch {
-  std::vector<float> tile;
-  std::vector<float> scores;
-  std::vector<float> sums;
-  std::vector<float> largest;
-  std::vector<float> total;
-
-  void fit(const AttentionArgs& args) {
-    const auto grow = [](std::vector<float>* buffer, int64_t size) {
-      if (static_cast<int64_t>(buffer->size()) < size) buffer->resize(static_cast<size_t>(size));
-    };
-    grow(&tile, kTilePositions * args.width);
-    grow(&scores, (kItemRows + 1) * kTilePositions);
-    grow(&sums, (kItemRows + 1) * args.latent);
-    grow(&largest, kItemRows);
-    grow(&total, kItemRows);
-  }
+/// The running softmax of an item's rows.
+struct ItemRows {
+  alignas(64) float scores[kItemRows * kTilePositions];
+  float largest[kItemRows];
+  float total[kItemRows];
+  float factor[kItemRows];
 };
 
-SILT_LOOP void widen(const bf16* from, float* to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] = to_float(from[i]);
-}
-
-SILT_LOOP void scale_row(float* row, float factor, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) row[i] *= factor;
-}
-
-SILT_LOOP float largest_of(const float* scores, int64_t n) {
-  float most = -std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < n; ++i) most = scores[i] > most ? scores[i] : most;
-  return most;
-}
-
-/// exp(score - largest) in place, zeros from `visible` on; their sum.
-SILT_LOOP float exponentials(float* scores, int64_t visible, float largest) {
-  constexpr int64_t kLanes = 16;
-  for (int64_t i = 0; i < kTilePositions; ++i) scores[i] = fast_exp(scores[i] - largest);
-  for (int64_t i = visible; i < kTilePositions; ++i) scores[i] = 0.0F;
-  float lanes[kLanes] = {};
-  for (int64_t i = 0; i < kTilePositions; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += scores[i + lane];
-  }
-  float sum = 0;
-  for (const float lane : lanes) sum += lane;
-  return sum;
-}
-
-/// Cached rows [first, first + valid) as fp32, zeros behind them: what a slot held before never enters a product.
-void load_tile(const ConstTensorView& cache, int64_t slot, int64_t first, int64_t valid, float* tile) {
-  const int64_t width = cache.shape[2];
-  const int64_t offset = slot * cache.stride[0] + first * width;
-  const int64_t count = valid * width;
-  if (cache.dtype == DType::bf16) {
-    on_cpu<widen>(static_cast<const bf16*>(cache.data) + offset, tile, count);
-  } else {
-    std::copy_n(static_cast<const float*>(cache.data) + offset, count, tile);
-  }
-  std::fill(tile + count, tile + kTilePositions * width, 0.0F);
-}
-
-/// Turns a row of scores into exp(score - largest); returns the factor of what was summed before.
-float softmax_row(float* scores, int64_t visible, float* largest, float* total) {
-  if (visible == 0) {
-    std::fill_n(scores, kTilePositions, 0.0F);
-    return 1.0F;
-  }
-  const float here = on_cpu<largest_of>(scores, visible);
-  const float most = here > *largest ? here : *largest;
-  const float sum = on_cpu<exponentials>(scores, visible, most);
-  const float factor = *total == 0 ? 0.0F : fast_exp(*largest - most);
-  *largest = most;
-  *total = *total * factor + sum;
-  return factor;
-}
-
-/// Calls multiply_small on blocks of kMostSmallRows rows; a block of one row is padded to two.
-Status multiply_rows(SmallProduct product, int64_t rows) {
-  for (int64_t first = 0; first < rows; first += kMostSmallRows) {
-    SmallProduct block = product;
-    block.m = std::max<int64_t>(2, std::min(kMostSmallRows, rows - first));
-    block.a += first * block.a_stride;
-    block.c += first * block.c_stride;
-    SILT_TRY(multiply_small(block));
-  }
-  return {};
-}
-
-Status attend(const AttentionArgs& args, const Item& item) {
-  thread_local ItemScratch scratch;
-  scratch.fit(args);
+void attend(const AttentionArgs& args, const Item& item) {
+  const AttentionKernels& kernels = cpu_parts().attention;
+  const size_t key = type_index(args.cache.dtype);
   const Segment& segment = *item.segment;
   const int64_t first_row = segment.first * args.heads + item.first;
-  const float* queries = args.queries + first_row * args.width;
-  float* sums = scratch.sums.data();
-  std::fill_n(sums, (item.rows + 1) * args.latent, 0.0F);
-  std::fill_n(scratch.largest.data(), item.rows, -std::numeric_limits<float>::infinity());
-  std::fill_n(scratch.total.data(), item.rows, 0.0F);
-  const int64_t stored = segment.position + segment.rows;
+  ItemRows rows;
+  std::fill_n(rows.largest, item.rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(rows.total, item.rows, 0.0F);
+  float* sums = args.context + first_row * args.latent;
+  std::fill_n(sums, item.rows * args.latent, 0.0F);
+  AttentionTile tile{.queries = args.queries + first_row * args.width,
+                     .rows = item.rows,
+                     .width = args.width,
+                     .latent = args.latent,
+                     .scores = rows.scores,
+                     .factors = rows.factor,
+                     .sums = sums};
+  // Cached rows up to the last one that any row of the item sees; what a slot held before is behind them.
   const int64_t end = segment.position + (item.first + item.rows - 1) / args.heads + 1;
   for (int64_t start = 0; start < end; start += kTilePositions) {
-    float* tile = scratch.tile.data();
-    load_tile(args.cache, segment.slot, start, std::min(kTilePositions, stored - start), tile);
-    SILT_TRY(multiply_rows({.n = kTilePositions,
-                            .k = args.width,
-                            .a = queries,
-                            .a_stride = args.width,
-                            .b = tile,
-                            .b_stride = args.width,
-                            .b_transposed = true,
-                            .c = scratch.scores.data(),
-                            .c_stride = kTilePositions},
-                           item.rows));
+    const int64_t offset = segment.slot * args.cache.stride[0] + start * args.width;
+    tile.keys =
+        static_cast<const std::byte*>(args.cache.data) + static_cast<size_t>(offset) * size_of(args.cache.dtype);
+    tile.positions = std::min(kTilePositions, end - start);
+    kernels.score[key](tile);
     for (int64_t r = 0; r < item.rows; ++r) {
-      const auto index = static_cast<size_t>(r);
       const int64_t position = segment.position + (item.first + r) / args.heads;
       const int64_t visible = std::clamp<int64_t>(position - start + 1, 0, kTilePositions);
-      const float factor = softmax_row(scratch.scores.data() + r * kTilePositions, visible, &scratch.largest[index],
-                                       &scratch.total[index]);
-      on_cpu<scale_row>(sums + r * args.latent, factor, args.latent);
+      rows.factor[r] =
+          kernels.softmax(rows.scores + r * kTilePositions, visible, args.scale, &rows.largest[r], &rows.total[r]);
     }
-    SILT_TRY(multiply_rows({.n = args.latent,
-                            .k = kTilePositions,
-                            .a = scratch.scores.data(),
-                            .a_stride = kTilePositions,
-                            .b = tile,
-                            .b_stride = args.width,
-                            .c = sums,
-                            .c_stride = args.latent,
-                            .add = true},
-                           item.rows));
+    kernels.mix[key](tile);
   }
   for (int64_t r = 0; r < item.rows; ++r) {
-    on_cpu<scale_row>(sums + r * args.latent, 1.0F / scratch.total[static_cast<size_t>(r)], args.latent);
+    for (int64_t c = 0; c < args.latent; ++c) sums[r * args.latent + c] /= rows.total[r];
   }
-  std::copy_n(sums, item.rows * args.latent, args.context + first_row * args.latent);
-  return {};
 }
 
-Status attend_all(const AttentionArgs& args, const Pass& pass, int threads) {
-  std::vector<Item> items;
-  // Fewer rows per item where that keeps every thread busy; always whole blocks of the products.
-  const int64_t share = pass.rows() * args.heads / resolve_threads(threads) / kMostSmallRows * kMostSmallRows;
-  const int64_t step = std::clamp(share, kMostSmallRows, kItemRows);
+void attend_all(const AttentionArgs& args, const Pass& pass, int threads, std::vector<Item>* items) {
+  items->clear();
+  // Fewer rows per item where that keeps every thread busy.
+  const int64_t share = pass.rows() * args.heads / resolve_threads(threads);
+  const int64_t step = std::clamp<int64_t>(share, 1, kItemRows);
+  int64_t work = 0;
   for (const Segment& segment : pass.segments) {
     const int64_t rows = segment.rows * args.heads;
-    for (int64_t first = 0; first < rows; first += step)
-      items.push_back({&segment, first, std::min(step, rows - first)});
-  }
-  std::mutex mutex;
-  Status result;
-  parallel_ranges(static_cast<int64_t>(items.size()), threads, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (Status status = attend(args, items[static_cast<size_t>(i)]); !status.ok()) {
-        const std::lock_guard lock(mutex);
-        result = std::move(status);
-      }
+    work += rows * (segment.position + segment.rows) * args.width;
+    for (int64_t first = 0; first < rows; first += step) {
+      items->push_back({&segment, first, std::min(step, rows - first)});
     }
+  }
+  parallel_tasks(static_cast<int64_t>(items->size()), work < kWorkAlone ? 1 : threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) attend(args, (*items)[static_cast<size_t>(i)]);
   });
-  return result;
 }
 
 /// Normalised latents and shared key parts of the new tokens to their places in the cache.
@@ -237,31 +137,25 @@ void store_cache(const LayerContext& context, const MlaWeights& weights, const T
     const TensorView shared = columns_of(target, c.latent, c.shared);
     rms_norm(columns_of(source, columns.latent, c.latent), weights.latent_norm, context.config.eps, latent,
              context.threads());
-    copy_scaled(columns_of(source, columns.shared, c.shared), 1.0F, shared, context.threads());
+    convert_rows(columns_of(source, columns.shared, c.shared), shared, context.threads());
     context.trace.emit("mla_latent", latent);
     context.trace.emit("mla_k_shared", shared);
   }
 }
 
-/// work.query -> work.latent_query: per head [key_up q | shared part of q], scaled.
+/// work.query -> work.latent_query: per head [key_up q | shared part of q].
 Status absorb_queries(const LayerContext& context, const MlaWeights& weights, const TensorView& query) {
   const MlaConfig& c = context.config.mla;
-  const int64_t rows = context.rows();
-  const TensorView wide = context.work.latent_query.view(rows);
-  std::vector<Product> products;
+  const TensorView wide = context.work.latent_query.view(context.rows());
+  std::vector<Product>& products = context.work.products;
+  products.clear();
   for (int64_t h = 0; h < c.heads; ++h) {
     products.push_back({&weights.key_up[static_cast<size_t>(h)], columns_of(query, h * c.query_width(), c.nope),
                         columns_of(wide, h * c.cache_width(), c.latent)});
+    convert_rows(columns_of(query, h * c.query_width() + c.nope, c.shared),
+                 columns_of(wide, h * c.cache_width() + c.latent, c.shared), context.threads());
   }
-  SILT_TRY(multiply(products, context.threads()));
-  const float scale = 1.0F / std::sqrt(static_cast<float>(c.query_width()));
-  for (int64_t h = 0; h < c.heads; ++h) {
-    const TensorView latent = columns_of(wide, h * c.cache_width(), c.latent);
-    copy_scaled(latent, scale, latent, context.threads());
-    copy_scaled(columns_of(query, h * c.query_width() + c.nope, c.shared), scale,
-                columns_of(wide, h * c.cache_width() + c.latent, c.shared), context.threads());
-  }
-  return {};
+  return multiply(products, context.threads());
 }
 
 }  // namespace
@@ -289,15 +183,17 @@ Status run_mla(const LayerContext& context, const MlaWeights& weights, Buffer& c
   SILT_TRY(absorb_queries(context, weights, query));
 
   const TensorView summed = work.context.view(rows);
-  SILT_TRY(attend_all({.heads = c.heads,
-                       .width = c.cache_width(),
-                       .latent = c.latent,
-                       .cache = cached,
-                       .queries = work.latent_query.data.as<float>(),
-                       .context = work.context.data.as<float>()},
-                      context.pass, threads));
+  attend_all({.heads = c.heads,
+              .width = c.cache_width(),
+              .latent = c.latent,
+              .scale = 1.0F / std::sqrt(static_cast<float>(c.query_width())),
+              .cache = cached,
+              .queries = work.latent_query.data.as<float>(),
+              .context = work.context.data.as<float>()},
+             context.pass, threads, &work.attention_items);
   const TensorView mixed = work.mixed.view(rows, c.heads * c.value);
-  std::vector<Product> products;
+  std::vector<Product>& products = work.products;
+  products.clear();
   for (int64_t h = 0; h < c.heads; ++h) {
     products.push_back({&weights.value_up[static_cast<size_t>(h)], columns_of(summed, h * c.latent, c.latent),
                         columns_of(mixed, h * c.value, c.value)});

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "core/log.hpp"
 #include "core/status.hpp"
 #include "model/parts.hpp"
 #include "model/safetensors.hpp"
@@ -84,9 +83,6 @@ Status load_parts(const std::string& folder, const ModelOptions& options, Model:
   SILT_TRY(
       load_weights(checkpoint, parts->config, {options.precision, options.threads, options.progress}, &parts->weights));
   fill_info(folder, options.precision, parts);
-  if (options.precision == Precision::bf16 && product_type(options.precision) == ProductType::f32) {
-    log_warning("matrix products: " + parts->info.products);
-  }
   return {};
 }
 

@@ -1,472 +1,280 @@
 #include "model/products.hpp"
 
-#include <dnnl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <map>
-#include <mutex>
-#include <string>
-#include <tuple>
-#include <unordered_map>
-#include <vector>
+#include <bit>
+#include <cstring>
+#include <new>
 
-#include "core/log.hpp"
+#include "core/scratch.hpp"
 #include "core/status.hpp"
-#include "core/workers.hpp"
-#include "model/on_cpu.hpp"
-
-// The OpenMP runtime that oneDNN is built with. Declared here because not every compiler ships its header.
-extern "C" {
-int omp_get_max_threads(void);
-void omp_set_num_threads(int);
-}
+#include "core/tasks.hpp"
+#include "model/cpu/cpu_parts.hpp"
 
 namespace silt {
 namespace {
 
-// Row counts that primitives are made for. 1..8 exactly (decoding), then steps of at most a third; a block of another
-// size runs as the next larger one on copied rows.
-constexpr std::array<int64_t, 14> kRowCounts = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64};
-constexpr int64_t kMostRows = kRowCounts.back();
-// Columns of a panel: two of oneDNN's 64-wide blocks, so that the smallest model's products still split over the cores;
-// wider panels were not faster at K = 256 (measured).
-constexpr int64_t kPanelColumns = 128;
+// A piece of work is one group of panels for so many rows: few enough that rows of a wide K stay in L2 beside the group
+// and that a prompt's products split over many cores, and a multiple of every tile's rows.
+constexpr int64_t kBlockRows = 120;
+// K is cut where a group would leave L2 between two tiles of rows; sums wait in a tile of fp32 then.
+constexpr int64_t kCutK = 2048;
+// Below so many multiply-adds (some microseconds) the caller works alone.
+constexpr int64_t kWorkAlone = 100000;
 
-size_t bucket_of(int64_t rows) {
-  return static_cast<size_t>(std::lower_bound(kRowCounts.begin(), kRowCounts.end(), rows) - kRowCounts.begin());
+int64_t pairs_of(const Matrix& matrix) { return (matrix.k() + 1) / 2; }
+int64_t panels_of(const Matrix& matrix) { return (matrix.n() + kPanelColumns - 1) / kPanelColumns; }
+int64_t groups_of(const Matrix& matrix) { return (panels_of(matrix) + kGroupPanels - 1) / kGroupPanels; }
+int64_t blocks_of(const Product& product) { return (product.y.shape[0] + kBlockRows - 1) / kBlockRows; }
+int64_t pieces_of(const Product& product) { return blocks_of(product) * groups_of(*product.matrix); }
+
+const TileKernels& kernels_of(const Matrix& matrix) {
+  const CpuParts& parts = cpu_parts();
+  if (matrix.type() == DType::bf16) return parts.bf16;
+  return matrix.stored() == DType::bf16 ? parts.narrow : parts.f32;
 }
 
-Status dnnl_failed(std::string_view what, dnnl_status_t code) {
-  const StatusCode status = code == dnnl_out_of_memory ? StatusCode::out_of_memory : StatusCode::device_error;
-  return failed(status, "matrix product: {}: oneDNN status {}", what, static_cast<int>(code));
-}
+// ---- packing
 
-#define SILT_TRY_DNNL(what, expression)                                                                   \
-  do {                                                                                                    \
-    if (const dnnl_status_t code_ = (expression); code_ != dnnl_success) return dnnl_failed(what, code_); \
-  } while (false)
-
-/// Never destroyed: packed weights of static duration may outlive every order of destruction.
-dnnl_engine_t engine() {
-  static dnnl_engine_t instance = [] {
-    dnnl_engine_t made = nullptr;
-    dnnl_engine_create(&made, dnnl_cpu, 0);
-    return made;
-  }();
-  return instance;
-}
-
-/// oneDNN sizes its work by the OpenMP setting of the calling thread: one thread for the scope.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) {
-    if (before_ != 1) omp_set_num_threads(1);
-  }
-  ~OneThread() {
-    if (before_ != 1) omp_set_num_threads(before_);
-  }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
-
-dnnl_data_type_t dnnl_type(DType dtype) { return dtype == DType::bf16 ? dnnl_bf16 : dnnl_f32; }
-
-/// One oneDNN primitive and what its memories look like.
-struct Primitive {
-  dnnl_primitive_t handle = nullptr;
-  dnnl_memory_desc_t x{};
-  dnnl_memory_desc_t w{};
-  dnnl_memory_desc_t y{};
-  dnnl_memory_desc_t scratch{};
-};
-
-/// All row counts and output types of one weight shape. Lives as long as the process, shared by all matrices.
-class PanelKernel {
- public:
-  PanelKernel(int64_t n, int64_t k, DType type) : n_(n), k_(k), type_(type) {}
-
-  /// Makes the primitive at first use. Any thread.
-  Status get(size_t bucket, DType y, const Primitive** primitive) {
-    std::atomic<const Primitive*>& place = made_[bucket][y == DType::bf16 ? 0 : 1];
-    *primitive = place.load(std::memory_order_acquire);
-    if (*primitive != nullptr) return {};
-    const std::lock_guard lock(mutex_);
-    *primitive = place.load(std::memory_order_relaxed);
-    if (*primitive != nullptr) return {};
-    auto fresh = std::make_unique<Primitive>();
-    SILT_TRY(make(kRowCounts[bucket], y, fresh.get()));
-    *primitive = fresh.release();  // kept for the life of the process
-    place.store(*primitive, std::memory_order_release);
-    return {};
-  }
-
- private:
-  Status make(int64_t rows, DType y, Primitive* primitive) {
-    const OneThread scope;
-    const dnnl_data_type_t type = dnnl_type(type_);
-    const dnnl_dims_t x_dims = {rows, k_};
-    const dnnl_dims_t w_dims = {n_, k_};
-    const dnnl_dims_t y_dims = {rows, n_};
-    dnnl_memory_desc_t w{};
-    SILT_TRY_DNNL("x", dnnl_memory_desc_init_by_tag(&primitive->x, 2, x_dims, type, dnnl_ab));
-    SILT_TRY_DNNL("y", dnnl_memory_desc_init_by_tag(&primitive->y, 2, y_dims, dnnl_type(y), dnnl_ab));
-    if (packed_known_) {
-      w = packed_;
-    } else {
-      SILT_TRY_DNNL("w", dnnl_memory_desc_init_by_tag(&w, 2, w_dims, type, dnnl_format_tag_any));
-    }
-    dnnl_inner_product_desc_t desc{};
-    SILT_TRY_DNNL("description", dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &primitive->x, &w,
-                                                                      nullptr, &primitive->y));
-    dnnl_primitive_attr_t attr = nullptr;
-    SILT_TRY_DNNL("attributes", dnnl_primitive_attr_create(&attr));
-    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    dnnl_primitive_desc_t pd = nullptr;
-    const dnnl_status_t found = dnnl_primitive_desc_create(&pd, &desc, attr, engine(), nullptr);
-    dnnl_primitive_attr_destroy(attr);
-    SILT_TRY_DNNL("no implementation", found);
-    const Status status = finish(pd, rows, primitive);
-    dnnl_primitive_desc_destroy(pd);
-    return status;
-  }
-
-  Status finish(dnnl_primitive_desc_t pd, int64_t rows, Primitive* primitive) {
-    const char* name = "";
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, static_cast<void*>(&name));
-    if (std::string_view(name).starts_with("ref")) {
-      // Its reference is a thousand times slower; better refused than mistaken for a hang.
-      return failed(StatusCode::unsupported,
-                    "matrix product: has only oneDNN's reference for {}x{}x{} {}, needs a kernel", rows, n_, k_,
-                    to_string(type_));
-    }
-    primitive->w = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    primitive->scratch = *dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    SILT_TRY_DNNL("primitive", dnnl_primitive_create(&primitive->handle, pd));
-    packed_ = primitive->w;
-    packed_known_ = true;
-    return {};
-  }
-
-  int64_t n_;
-  int64_t k_;
-  DType type_;
-  std::mutex mutex_;
-  bool packed_known_ = false;  // the first primitive decides how weights are packed; the others take that form
-  dnnl_memory_desc_t packed_{};
-  std::array<std::array<std::atomic<const Primitive*>, 2>, kRowCounts.size()> made_{};
-};
-
-PanelKernel& panel_kernel(int64_t n, int64_t k, DType type) {
-  using Key = std::tuple<int64_t, int64_t, DType>;
-  static std::mutex mutex;
-  static auto& kernels = *new std::map<Key, std::unique_ptr<PanelKernel>>();  // like engine()
-  const std::lock_guard lock(mutex);
-  std::unique_ptr<PanelKernel>& entry = kernels[Key(n, k, type)];
-  if (!entry) entry = std::make_unique<PanelKernel>(n, k, type);
-  return *entry;
-}
-
-struct MemoryDelete {
-  void operator()(dnnl_memory_t memory) const { dnnl_memory_destroy(memory); }
-};
-using Memory = std::unique_ptr<dnnl_memory, MemoryDelete>;
-
-Status make_memory(const dnnl_memory_desc_t& desc, void* data, Memory* memory) {
-  dnnl_memory_t made = nullptr;
-  SILT_TRY_DNNL("memory", dnnl_memory_create(&made, &desc, engine(), data));
-  memory->reset(made);
-  return {};
-}
-
-/// What one thread needs to run primitives: a stream, memory objects per primitive, rows in the right type and scratch.
-class ThreadState {
- public:
-  ThreadState() { dnnl_stream_create(&stream_, engine(), dnnl_stream_default_flags); }
-  ~ThreadState() {
-    memories_.clear();
-    dnnl_stream_destroy(stream_);
-  }
-  ThreadState(const ThreadState&) = delete;
-  ThreadState& operator=(const ThreadState&) = delete;
-
-  Status run(const Primitive& primitive, const void* x, dnnl_memory_t w, void* y) {
-    Memories& memories = memories_[&primitive];
-    if (!memories.x) {
-      SILT_TRY(make_memory(primitive.x, nullptr, &memories.x));
-      SILT_TRY(make_memory(primitive.y, nullptr, &memories.y));
-      SILT_TRY(make_memory(primitive.scratch, nullptr, &memories.scratch));
-    }
-    const size_t scratch = dnnl_memory_desc_get_size(&primitive.scratch);
-    if (scratch_.size() < scratch + kAlign) scratch_.resize(scratch + kAlign);
-    dnnl_memory_set_data_handle(memories.x.get(), const_cast<void*>(x));
-    dnnl_memory_set_data_handle(memories.y.get(), y);
-    dnnl_memory_set_data_handle(memories.scratch.get(), aligned(scratch_.data()));
-    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, memories.x.get()},
-                                    {DNNL_ARG_WEIGHTS, w},
-                                    {DNNL_ARG_DST, memories.y.get()},
-                                    {DNNL_ARG_SCRATCHPAD, memories.scratch.get()}};
-    SILT_TRY_DNNL("execution", dnnl_primitive_execute(primitive.handle, stream_, 4, args));
-    return {};
-  }
-
-  void* x_rows(size_t bytes) { return room(&x_, bytes); }
-  void* y_rows(size_t bytes) { return room(&y_, bytes); }
-
- private:
-  static constexpr size_t kAlign = 64;
-  struct Memories {
-    Memory x;
-    Memory y;
-    Memory scratch;
-  };
-  static void* aligned(std::byte* data) {
-    return data + (kAlign - reinterpret_cast<uintptr_t>(data) % kAlign) % kAlign;
-  }
-  static void* room(std::vector<std::byte>* buffer, size_t bytes) {
-    if (buffer->size() < bytes + kAlign) buffer->resize(bytes + kAlign);
-    return aligned(buffer->data());
-  }
-
-  dnnl_stream_t stream_ = nullptr;
-  std::unordered_map<const Primitive*, Memories> memories_;
-  std::vector<std::byte> scratch_;
-  std::vector<std::byte> x_;
-  std::vector<std::byte> y_;
-};
-
-ThreadState& thread_state() {
-  thread_local ThreadState state;
-  return state;
-}
-
-SILT_LOOP void widen(const bf16* from, float* to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] = to_float(from[i]);
-}
-SILT_LOOP void round_row(const float* from, bf16* to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] = to_bf16(from[i]);
-}
-
-template <class To, class From>
-void convert_row(const void* from, void* to, int64_t count) {
-  const From* source = static_cast<const From*>(from);
-  To* target = static_cast<To*>(to);
-  if constexpr (std::is_same_v<To, From>) {
-    std::memcpy(target, source, static_cast<size_t>(count) * sizeof(To));
-  } else if constexpr (std::is_same_v<To, bf16>) {
-    on_cpu<round_row>(source, target, count);
-  } else {
-    on_cpu<widen>(source, target, count);
-  }
-}
-
-using ConvertRow = void (*)(const void*, void*, int64_t);
-ConvertRow converter(DType from, DType to) {
-  if (from == DType::bf16) return to == DType::bf16 ? convert_row<bf16, bf16> : convert_row<float, bf16>;
-  return to == DType::bf16 ? convert_row<bf16, float> : convert_row<float, float>;
-}
-
-/// Row by row between a strided view and dense memory; steps are in bytes.
-void convert_rows(ConvertRow convert, const std::byte* from, size_t from_step, std::byte* to, size_t to_step,
-                  int64_t rows, int64_t count) {
-  for (int64_t r = 0; r < rows; ++r) {
-    convert(from, to, count);
-    from += from_step;
-    to += to_step;
-  }
-}
-
-}  // namespace
-
-struct Matrix::Parts {
-  struct Panel {
-    int64_t first = 0;
-    int64_t columns = 0;
-    PanelKernel* kernel = nullptr;
-    Buffer packed;
-    Memory memory;
-  };
-  int64_t n = 0;
-  int64_t k = 0;
-  DType type = DType::f32;
-  int64_t bytes = 0;
-  std::vector<Panel> panels;
-};
-
-namespace {
-
-Status pack_panel(const HostMatrix& rows, Matrix::Parts::Panel* panel) {
-  const OneThread scope;
-  const Primitive* primitive = nullptr;
-  SILT_TRY(panel->kernel->get(kRowCounts.size() - 1, rows.dtype, &primitive));
-  dnnl_memory_desc_t plain{};
-  const dnnl_dims_t dims = {panel->columns, rows.cols};
-  SILT_TRY_DNNL("plain weights", dnnl_memory_desc_init_by_tag(&plain, 2, dims, dnnl_type(rows.dtype), dnnl_ab));
-  panel->packed = Buffer(dnnl_memory_desc_get_size(&primitive->w));
-  SILT_TRY(make_memory(primitive->w, panel->packed.data(), &panel->memory));
-  Memory source;
-  SILT_TRY(make_memory(plain, const_cast<std::byte*>(rows.row(panel->first)), &source));
-  dnnl_primitive_desc_t pd = nullptr;
-  SILT_TRY_DNNL("reorder", dnnl_reorder_primitive_desc_create(&pd, &plain, engine(), &primitive->w, engine(), nullptr));
-  dnnl_primitive_t reorder = nullptr;
-  const dnnl_status_t made = dnnl_primitive_create(&reorder, pd);
-  dnnl_primitive_desc_destroy(pd);
-  SILT_TRY_DNNL("reorder", made);
-  dnnl_stream_t stream = nullptr;
-  dnnl_status_t ran = dnnl_stream_create(&stream, engine(), dnnl_stream_default_flags);
-  if (ran == dnnl_success) {
-    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source.get()}, {DNNL_ARG_TO, panel->memory.get()}};
-    ran = dnnl_primitive_execute(reorder, stream, 2, args);
-    dnnl_stream_destroy(stream);
-  }
-  dnnl_primitive_destroy(reorder);
-  SILT_TRY_DNNL("reorder", ran);
-  return {};
-}
-
-/// Rows [first, first + rows) of one panel; at most kMostRows.
-Status run_block(const Product& product, const Matrix::Parts::Panel& panel, int64_t first, int64_t rows) {
-  const Matrix::Parts& matrix = product.matrix->parts();
-  const size_t bucket = bucket_of(rows);
-  const bool exact = kRowCounts[bucket] == rows;
-  // With fp32 products a bf16 result is rounded here; bf16 products round inside oneDNN.
-  const DType made = matrix.type == DType::f32 ? DType::f32 : product.y.dtype;
-  const Primitive* primitive = nullptr;
-  SILT_TRY(panel.kernel->get(bucket, made, &primitive));
-  ThreadState& state = thread_state();
-
-  const size_t x_step = static_cast<size_t>(product.x.stride[0]) * size_of(product.x.dtype);
-  const size_t x_row = static_cast<size_t>(matrix.k) * size_of(matrix.type);
-  const auto* x = static_cast<const std::byte*>(product.x.data) + static_cast<size_t>(first) * x_step;
-  const bool dense_x = product.x.dtype == matrix.type && (x_step == x_row || rows == 1);
-  if (!exact || !dense_x) {
-    auto* copy = static_cast<std::byte*>(state.x_rows(static_cast<size_t>(kRowCounts[bucket]) * x_row));
-    convert_rows(converter(product.x.dtype, matrix.type), x, x_step, copy, x_row, rows, matrix.k);
-    x = copy;
-  }
-  const size_t y_step = static_cast<size_t>(product.y.stride[0]) * size_of(product.y.dtype);
-  const size_t y_row = static_cast<size_t>(panel.columns) * size_of(made);
-  auto* y = static_cast<std::byte*>(product.y.data) + static_cast<size_t>(first) * y_step +
-            static_cast<size_t>(panel.first) * size_of(product.y.dtype);
-  const bool dense_y = product.y.dtype == made && (y_step == y_row || rows == 1);
-  if (exact && dense_y) return state.run(*primitive, x, panel.memory.get(), y);
-  auto* result = static_cast<std::byte*>(state.y_rows(static_cast<size_t>(kRowCounts[bucket]) * y_row));
-  SILT_TRY(state.run(*primitive, x, panel.memory.get(), result));
-  convert_rows(converter(made, product.y.dtype), result, y_row, y, y_step, rows, panel.columns);
-  return {};
-}
-
-int64_t blocks_of(const Product& product) { return (product.x.shape[0] + kMostRows - 1) / kMostRows; }
-
-int64_t items_of(const Product& product) {
-  return blocks_of(product) * static_cast<int64_t>(product.matrix->parts().panels.size());
-}
-
-/// Item `index` of a product: blocks of rows vary fastest, so that a thread reads a panel once.
-Status run_item(const Product& product, int64_t index) {
-  const int64_t blocks = blocks_of(product);
-  const int64_t first = index % blocks * kMostRows;
-  const auto& panel = product.matrix->parts().panels[static_cast<size_t>(index / blocks)];
-  return run_block(product, panel, first, std::min(kMostRows, product.x.shape[0] - first));
-}
-
-}  // namespace
-
-ProductType product_type(Precision precision) {
-  if (precision == Precision::f32) return ProductType::f32;
-  static const bool has_bf16 = [] {
-    const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-    const auto needed = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
-    if ((isa & needed) != needed) return false;
-    const Primitive* primitive = nullptr;
-    return panel_kernel(kPanelColumns, kPanelColumns, DType::bf16).get(0, DType::bf16, &primitive).ok();
-  }();
-  return has_bf16 ? ProductType::bf16 : ProductType::f32;
-}
-
-std::string_view describe_products(Precision precision) {
-  if (precision == Precision::f32) return "oneDNN, fp32";
-  if (product_type(precision) == ProductType::bf16) return "oneDNN, bf16 with fp32 sums";
-  return "oneDNN, fp32 with results rounded to bf16 (no bf16 products on this CPU)";
-}
-
-Matrix::Matrix() = default;
-Matrix::~Matrix() = default;
-Matrix::Matrix(Matrix&& other) noexcept = default;
-Matrix& Matrix::operator=(Matrix&& other) noexcept = default;
-
-int64_t Matrix::n() const { return parts_ ? parts_->n : 0; }
-int64_t Matrix::k() const { return parts_ ? parts_->k : 0; }
-int64_t Matrix::bytes() const { return parts_ ? parts_->bytes : 0; }
-
-Status Matrix::pack(const HostMatrix& rows, int threads, Matrix* matrix) {
-  auto parts = std::make_unique<Parts>();
-  parts->n = rows.rows;
-  parts->k = rows.cols;
-  parts->type = rows.dtype;
-  for (int64_t first = 0; first < rows.rows; first += kPanelColumns) {
-    Parts::Panel panel;
-    panel.first = first;
-    panel.columns = std::min(kPanelColumns, rows.rows - first);
-    panel.kernel = &panel_kernel(panel.columns, rows.cols, rows.dtype);
-    parts->panels.push_back(std::move(panel));
-  }
-  std::vector<Status> results(parts->panels.size());
-  parallel_ranges(static_cast<int64_t>(results.size()), threads, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto index = static_cast<size_t>(i);
-      try {
-        results[index] = pack_panel(rows, &parts->panels[index]);
-      } catch (const std::bad_alloc&) {
-        results[index] =
-            failed(StatusCode::out_of_memory, "matrix product: has no memory for {}x{} weights", rows.rows, rows.cols);
+template <class From, class To>
+void pack_group(const HostMatrix& rows, int64_t group, std::byte* panels) {
+  const int64_t first_panel = group * kGroupPanels;
+  const int64_t all_panels = (rows.rows + kPanelColumns - 1) / kPanelColumns;
+  const int64_t width = std::min(kGroupPanels, all_panels - first_panel);
+  const int64_t pairs = (rows.cols + 1) / 2;
+  To* to = reinterpret_cast<To*>(panels) + first_panel * pairs * kPairValues;
+  const auto* from = reinterpret_cast<const From*>(rows.data.data());
+  constexpr bool kNarrow = sizeof(To) == 2;
+  const int64_t first = first_panel * kPanelColumns;
+  const int64_t columns = std::min(width * kPanelColumns, rows.rows - first);
+  for (int64_t n = 0; n < columns; ++n) {
+    const int64_t c = n % kPanelColumns;
+    const From* row = from + (first + n) * rows.cols;
+    To* panel = to + n / kPanelColumns * kPairValues;
+    for (int64_t k = 0; k < rows.cols; ++k) {
+      const int64_t place = kNarrow ? 2 * c + k % 2 : k % 2 * kPanelColumns + c;
+      To* value = panel + k / 2 * width * kPairValues + place;
+      if constexpr (std::is_same_v<From, To>) {
+        *value = row[k];
+      } else {
+        *value = to_bf16(row[k]);
       }
     }
-  });
-  for (size_t i = 0; i < results.size(); ++i) {
-    SILT_TRY(results[i]);
-    parts->bytes += static_cast<int64_t>(parts->panels[i].packed.bytes());
   }
-  matrix->parts_ = std::move(parts);
+}
+
+bool bf16_holds(const HostMatrix& rows) {
+  const auto* values = rows.data.as<float>();
+  // The lower half of the bits is what rounding would take away.
+  return std::all_of(values, values + rows.rows * rows.cols,
+                     [](float value) { return (std::bit_cast<uint32_t>(value) & 0xffffU) == 0; });
+}
+
+// ---- rows of x in the type of the tiles
+
+/// Where the tiles find the rows of a product.
+struct Rows {
+  const std::byte* data = nullptr;
+  size_t step = 0;  ///< bytes
+};
+
+int64_t rows_of(const Product& product) { return product.y.shape[0]; }
+
+/// Whether tiles can read x where it is; the last pair of an odd K has a second value that x need not have.
+bool in_place(const Product& product) {
+  return product.x.dtype == product.matrix->type() && product.x.dtype == kernels_of(*product.matrix).x &&
+         product.matrix->k() % 2 == 0;
+}
+
+size_t to_lines(size_t bytes) {
+  constexpr size_t kLine = 64;
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+size_t staged_step(const Product& product) {
+  return to_lines(static_cast<size_t>(pairs_of(*product.matrix)) * 2 * size_of(kernels_of(*product.matrix).x));
+}
+
+bool same_rows(const Product& a, const Product& b) {
+  return a.x.data == b.x.data && a.x.dtype == b.x.dtype && a.x.stride[0] == b.x.stride[0] &&
+         a.x.shape[0] == b.x.shape[0] && a.matrix->k() == b.matrix->k() && a.matrix->type() == b.matrix->type();
+}
+
+/// One row: rounded to bf16 where the products are bf16, widened where the tiles want fp32.
+void stage_row(const RowKernels& kernels, const Product& product, const void* from, std::byte* to) {
+  const Matrix& matrix = *product.matrix;
+  const int64_t k = matrix.k();
+  const DType want = kernels_of(matrix).x;
+  auto* wide = reinterpret_cast<float*>(to);
+  kernels.convert[type_index(product.x.dtype)][type_index(want)](from, to, k);
+  if (product.x.dtype == DType::f32 && matrix.type() != want) {
+    for (int64_t i = 0; i < k; ++i) wide[i] = to_float(to_bf16(wide[i]));
+  }
+  if (k % 2 != 0) std::memset(to + static_cast<size_t>(k) * size_of(want), 0, size_of(want));
+}
+
+void stage_rows(const Product& product, const Rows& rows, int threads) {
+  const RowKernels& kernels = cpu_parts().rows;
+  const size_t step = static_cast<size_t>(product.x.stride[0]) * size_of(product.x.dtype);
+  const int64_t count = product.x.shape[0];
+  parallel_ranges(count, count * product.matrix->k() < kWorkAlone ? 1 : threads, [&](int64_t begin, int64_t end) {
+    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r) {
+      stage_row(kernels, product, static_cast<const std::byte*>(product.x.data) + r * step,
+                const_cast<std::byte*>(rows.data) + r * rows.step);
+    }
+  });
+}
+
+/// The rows of every product: where they are, or made in the calling thread's scratch, once for products that share
+/// them.
+Status place_rows(std::span<const Product> products, int threads, std::span<const Rows>* placed) {
+  const size_t table = to_lines(products.size() * sizeof(Rows));
+  const auto own = [&](size_t i) {
+    return !in_place(products[i]) && (i == 0 || !same_rows(products[i], products[i - 1]));
+  };
+  size_t bytes = table;
+  for (size_t i = 0; i < products.size(); ++i) {
+    if (own(i)) bytes += staged_step(products[i]) * static_cast<size_t>(products[i].x.shape[0]);
+  }
+  std::byte* scratch = nullptr;
+  SILT_TRY(thread_scratch(bytes, &scratch));
+  auto* rows = reinterpret_cast<Rows*>(scratch);
+  std::byte* next = scratch + table;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const Product& product = products[i];
+    if (in_place(product)) {
+      rows[i] = {static_cast<const std::byte*>(product.x.data),
+                 static_cast<size_t>(product.x.stride[0]) * size_of(product.x.dtype)};
+    } else if (!own(i)) {
+      rows[i] = rows[i - 1];
+    } else {
+      rows[i] = {next, staged_step(product)};
+      next += rows[i].step * static_cast<size_t>(product.x.shape[0]);
+      stage_rows(product, rows[i], threads);
+    }
+  }
+  *placed = {rows, products.size()};
+  return {};
+}
+
+// ---- multiplying
+
+/// Rows [first, first + count) of x, at most kBlockRows, times one group of panels; to fp32 columns at `y`.
+void run_group(const Product& product, const Rows& rows, int64_t group, int64_t first, int64_t count, float* y,
+               int64_t y_stride) {
+  const Matrix& matrix = *product.matrix;
+  const TileKernels& kernels = kernels_of(matrix);
+  const int64_t first_panel = group * kGroupPanels;
+  const int64_t width = std::min(kGroupPanels, panels_of(matrix) - first_panel);
+  const size_t pair_bytes = static_cast<size_t>(kPairValues) * size_of(matrix.stored());
+  const std::byte* panels = matrix.panels() + static_cast<size_t>(first_panel * pairs_of(matrix)) * pair_bytes;
+  const std::byte* x[kMostTileRows];
+  for (int64_t k = 0; k < matrix.k(); k += kCutK) {
+    const size_t k_offset = static_cast<size_t>(k) * size_of(kernels.x);
+    for (int64_t done = 0; done < count;) {
+      // As even as possible: 8 rows are 4 and 4, not 6 and 2.
+      const int64_t tiles = (count - done + kernels.most_rows - 1) / kernels.most_rows;
+      const int64_t some = (count - done + tiles - 1) / tiles;
+      for (int64_t r = 0; r < some; ++r) {
+        const int64_t row = first + done + r;
+        const int64_t source = product.x_rows == nullptr ? row : product.x_rows[row];
+        x[r] = rows.data + static_cast<size_t>(source) * rows.step + k_offset;
+      }
+      ProductTile tile{.x = x,
+                       .w = panels + static_cast<size_t>(k / 2 * width) * pair_bytes,
+                       .w_step = width * kPairValues,
+                       .pairs = (std::min(kCutK, matrix.k() - k) + 1) / 2,
+                       .y = y + done * y_stride,
+                       .y_stride = y_stride,
+                       .go_on = k > 0};
+      const auto kind = static_cast<size_t>(some - 1);
+      if (width == kGroupPanels) {
+        kernels.group[kind](tile);
+      } else {
+        for (int64_t j = 0; j < width; ++j, tile.w += pair_bytes, tile.y += kPanelColumns) kernels.panel[kind](tile);
+      }
+      done += some;
+    }
+  }
+}
+
+/// Piece `index` of a product: blocks of rows vary fastest, so that a thread reads a group from memory once.
+void run_piece(const Product& product, const Rows& rows, int64_t index) {
+  const Matrix& matrix = *product.matrix;
+  const int64_t blocks = blocks_of(product);
+  const int64_t first = index % blocks * kBlockRows;
+  const int64_t group = index / blocks;
+  const int64_t count = std::min(kBlockRows, rows_of(product) - first);
+  const int64_t column = group * kGroupColumns;
+  const int64_t columns = std::min(kGroupColumns, matrix.n() - column);
+  const int64_t y_stride = product.y.stride[0];
+  if (product.y.dtype == DType::f32 && columns % kPanelColumns == 0) {
+    float* y = static_cast<float*>(product.y.data) + first * y_stride + column;
+    run_group(product, rows, group, first, count, y, y_stride);
+    return;
+  }
+  alignas(64) float sums[kBlockRows * kGroupColumns];
+  run_group(product, rows, group, first, count, sums, kGroupColumns);
+  const auto convert = cpu_parts().rows.convert[type_index(DType::f32)][type_index(product.y.dtype)];
+  for (int64_t r = 0; r < count; ++r) {
+    const auto to = static_cast<size_t>((first + r) * y_stride + column) * size_of(product.y.dtype);
+    convert(sums + r * kGroupColumns, static_cast<std::byte*>(product.y.data) + to, columns);
+  }
+}
+
+}  // namespace
+
+std::string describe_products(Precision precision) {
+  return fmt::format("{}, {}", cpu_parts().name, precision == Precision::bf16 ? "bf16 with fp32 sums" : "fp32");
+}
+
+int64_t Matrix::bytes() const {
+  return panels_of(*this) * pairs_of(*this) * kPairValues * static_cast<int64_t>(size_of(stored_));
+}
+
+Status Matrix::pack(const HostMatrix& rows, int threads, WeightMemory* memory, Matrix* matrix) {
+  Matrix made;
+  made.n_ = rows.rows;
+  made.k_ = rows.cols;
+  made.type_ = rows.dtype;
+  made.stored_ = rows.dtype == DType::f32 && !bf16_holds(rows) ? DType::f32 : DType::bf16;
+  std::byte* panels = nullptr;
+  try {
+    panels = memory->take(static_cast<size_t>(made.bytes()));
+  } catch (const std::bad_alloc&) {
+    return failed(StatusCode::out_of_memory, "matrix product: has no memory for {}x{} weights", rows.rows, rows.cols);
+  }
+  const auto pack_one = made.stored_ == DType::f32 ? pack_group<float, float>
+                        : rows.dtype == DType::f32 ? pack_group<float, bf16>
+                                                   : pack_group<bf16, bf16>;
+  parallel_ranges(groups_of(made), threads, [&](int64_t begin, int64_t end) {
+    for (int64_t group = begin; group < end; ++group) pack_one(rows, group, panels);
+  });
+  made.panels_ = panels;
+  *matrix = made;
   return {};
 }
 
 Status multiply(std::span<const Product> products, int threads) {
-  int64_t items = 0;
-  for (const Product& product : products) items += items_of(product);
-  std::mutex mutex;
-  Status result;
-  parallel_ranges(items, threads, [&](int64_t begin, int64_t end) {
-    const OneThread scope;
+  std::span<const Rows> rows;
+  SILT_TRY(place_rows(products, threads, &rows));
+  int64_t pieces = 0;
+  int64_t work = 0;
+  for (const Product& product : products) {
+    pieces += pieces_of(product);
+    work += rows_of(product) * product.matrix->n() * product.matrix->k();
+  }
+  parallel_tasks(pieces, work < kWorkAlone ? 1 : threads, [&](int64_t begin, int64_t end) {
     int64_t before = 0;
-    for (const Product& product : products) {
-      const int64_t count = items_of(product);
+    for (size_t p = 0; p < products.size() && before < end; ++p) {
+      const int64_t count = pieces_of(products[p]);
       for (int64_t i = std::max(begin, before); i < std::min(end, before + count); ++i) {
-        if (Status status = run_item(product, i - before); !status.ok()) {
-          const std::lock_guard lock(mutex);
-          result = std::move(status);
-        }
+        run_piece(products[p], rows[p], i - before);
       }
       before += count;
     }
   });
-  return result;
-}
-
-Status multiply_here(const Product& product) {
-  const OneThread scope;
-  for (int64_t i = 0; i < items_of(product); ++i) SILT_TRY(run_item(product, i));
-  return {};
-}
-
-Status multiply_small(const SmallProduct& p) {
-  const OneThread scope;
-  SILT_TRY_DNNL("sgemm", dnnl_sgemm('N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k, 1.0F, p.a, p.a_stride, p.b,
-                                    p.b_stride, p.add ? 1.0F : 0.0F, p.c, p.c_stride));
   return {};
 }
 

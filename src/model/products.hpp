@@ -1,14 +1,11 @@
-// The decoder's matrix products y[M, N] = x[M, K] * W[N, K]^T, on oneDNN. Nothing else of the decoder knows oneDNN.
+// The decoder's matrix products y[M, N] = x[M, K] * W[N, K]^T.
 //
-// oneDNN runs single-threaded here; the parallelism is ours: a product is cut into blocks of rows and panels of W, and
-// the blocks of several products run in one region of the library's workers. So there is one thread pool, and neither
-// the number of threads nor the cut decides how an element is summed.
-//
-// Rows: with oneDNN's brgemm kernels (AVX-512) a row's bits do not depend on how many rows go with it; test_products
-// checks that. Its other kernels (gemm, AVX2) keep that only within the sum_error(K) bound of proof/compare.hpp.
+// W is packed once, when it is loaded, into panels that every instruction set reads (cpu/tiles.hpp). A product is cut
+// into groups of panels and blocks of rows; the pieces of several products are shared out in one region of the
+// library's workers. Neither the cut nor the number of threads decides how an element is summed: its bits depend on its
+// row and its column alone.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string_view>
 
@@ -16,36 +13,33 @@
 #include "silt/tensor.hpp"
 
 #include "model/host_matrix.hpp"
+#include "model/weight_memory.hpp"
 
 namespace silt {
 
-/// What the inner products are made of: bf16 pairs into fp32, or fp32.
-enum class ProductType : int32_t { bf16, f32 };
+/// "cpu_avx512bf16, bf16 with fp32 sums"
+std::string describe_products(Precision precision);
 
-/// bf16 where this CPU has bf16 products and oneDNN uses them, else fp32 (results are then rounded to bf16 where y is).
-ProductType product_type(Precision precision);
-std::string_view describe_products(Precision precision);
-
-/// Weights in oneDNN's packed form.
+/// Packed weights; the bytes are the weight memory's, which outlives it.
 class Matrix {
  public:
-  Matrix();
-  ~Matrix();
-  Matrix(Matrix&& other) noexcept;
-  Matrix& operator=(Matrix&& other) noexcept;
+  /// The dtype of `rows` is the type of the products: bf16 or f32. fp32 weights that bf16 holds exactly are kept as
+  /// bf16, and multiplied as fp32.
+  static Status pack(const HostMatrix& rows, int threads, WeightMemory* memory, Matrix* matrix);
 
-  /// The dtype of `rows` is the type of the products: bf16 or f32.
-  static Status pack(const HostMatrix& rows, int threads, Matrix* matrix);
-
-  [[nodiscard]] int64_t n() const;
-  [[nodiscard]] int64_t k() const;
+  [[nodiscard]] int64_t n() const { return n_; }
+  [[nodiscard]] int64_t k() const { return k_; }
   [[nodiscard]] int64_t bytes() const;
-
-  struct Parts;
-  [[nodiscard]] const Parts& parts() const { return *parts_; }
+  [[nodiscard]] DType type() const { return type_; }      ///< of the products
+  [[nodiscard]] DType stored() const { return stored_; }  ///< of the packed weights
+  [[nodiscard]] const std::byte* panels() const { return panels_; }
 
  private:
-  std::unique_ptr<Parts> parts_;
+  int64_t n_ = 0;
+  int64_t k_ = 0;
+  DType type_ = DType::f32;
+  DType stored_ = DType::f32;
+  const std::byte* panels_ = nullptr;
 };
 
 /// x: bf16 or fp32 [M, K], y: bf16 or fp32 [M, N]; inner stride 1, row strides free. x of another type than the
@@ -54,30 +48,11 @@ struct Product {
   const Matrix* matrix = nullptr;
   ConstTensorView x;
   TensorView y;
+  const int32_t* x_rows = nullptr;  ///< row r of y is made of row x_rows[r] of x; null: of row r
 };
 
-/// Independent products in one parallel region.
+/// Independent products in one parallel region. No allocation, once the calling thread has run one as large.
 Status multiply(std::span<const Product> products, int threads);
 inline Status multiply(const Product& product, int threads) { return multiply(std::span(&product, 1), threads); }
-/// On the calling thread alone, for use inside a region.
-Status multiply_here(const Product& product);
-
-/// c[m, n] (+)= a[m, k] * b, fp32, on the calling thread; b is [k, n], or [n, k] where transposed. For attention over a
-/// cache. A row's bits do not depend on m for 2 <= m <= kMostSmallRows (measured; test_products); callers pad to 2.
-constexpr int64_t kMostSmallRows = 12;
-struct SmallProduct {
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;
-  const float* a = nullptr;
-  int64_t a_stride = 0;
-  const float* b = nullptr;
-  int64_t b_stride = 0;
-  bool b_transposed = false;
-  float* c = nullptr;
-  int64_t c_stride = 0;
-  bool add = false;
-};
-Status multiply_small(const SmallProduct& product);
 
 }  // namespace silt

@@ -77,8 +77,9 @@ Status Session::release(int32_t slot) {
   return {};
 }
 
-Status Session::Parts::check(std::span<const StepInput> inputs) const {
-  std::vector<bool> seen(slots.size());
+Status Session::Parts::check(std::span<const StepInput> inputs) {
+  std::vector<char>& seen = plan.seen;
+  seen.assign(slots.size(), 0);
   const int64_t vocab = model->info().vocab_size;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const StepInput& input = inputs[i];
@@ -89,9 +90,9 @@ Status Session::Parts::check(std::span<const StepInput> inputs) const {
     if (slots[index].broken) {
       return invalid("session: input {}: slot: has {}, whose last step failed; needs to be released", i, input.slot);
     }
-    if (seen[index])
+    if (seen[index] != 0)
       return invalid("session: input {}: slot: has {} a second time, needs distinct slots", i, input.slot);
-    seen[index] = true;
+    seen[index] = 1;
     if (input.tokens.empty()) return invalid("session: input {}: tokens: has none, needs at least one", i);
     const auto count = static_cast<int64_t>(input.tokens.size());
     if (count > options.context - slots[index].length) {
@@ -111,9 +112,11 @@ Status Session::Parts::check(std::span<const StepInput> inputs) const {
 /// One step on its way through its passes.
 class Session::Parts::Step {
  public:
-  Step(Parts& parts, std::span<const StepInput> inputs) : p_(parts), inputs_(inputs), taken_(inputs.size()) {
+  Step(Parts& parts, std::span<const StepInput> inputs) : p_(parts), plan_(parts.plan), inputs_(inputs) {
+    plan_.taken.assign(inputs.size(), 0);
+    plan_.first_row.clear();
     for (const StepInput& input : inputs) {
-      first_row_.push_back(rows_);
+      plan_.first_row.push_back(rows_);
       rows_ += logit_rows_of(input);
       tokens_ += static_cast<int64_t>(input.tokens.size());
       decode_ = decode_ && input.tokens.size() == 1 && p_.slots[static_cast<size_t>(input.slot)].length > 0;
@@ -146,15 +149,15 @@ class Session::Parts::Step {
       plan_logits();
       float* out = packed ? p_.packed_logits.data() : p_.logits.data();
       const Status status = run_pass(source.config, source.weights, p_.pass, p_.work, p_.pools, p_.trace,
-                                     p_.options.threads, logit_rows_, out);
+                                     p_.options.threads, plan_.logit_rows, out);
       for (const Segment& segment : p_.pass.segments) {
         Slot& slot = p_.slots[static_cast<size_t>(segment.slot)];
         slot.length += segment.rows;
         slot.broken = !status.ok();
       }
       if (!status.ok()) return status;
-      for (size_t i = 0; packed && i < targets_.size(); ++i) {
-        std::copy_n(out + static_cast<int64_t>(i) * vocab_, vocab_, p_.logits.data() + targets_[i] * vocab_);
+      for (size_t i = 0; packed && i < plan_.targets.size(); ++i) {
+        std::copy_n(out + static_cast<int64_t>(i) * vocab_, vocab_, p_.logits.data() + plan_.targets[i] * vocab_);
       }
     }
     return {};
@@ -162,7 +165,7 @@ class Session::Parts::Step {
 
   [[nodiscard]] StepLogits logits_of(size_t input) const {
     const int64_t count = logit_rows_of(inputs_[input]);
-    const auto first = static_cast<size_t>(first_row_[input] * vocab_);
+    const auto first = static_cast<size_t>(plan_.first_row[input] * vocab_);
     return {std::span<const float>(p_.logits).subspan(first, static_cast<size_t>(count * vocab_)), count};
   }
 
@@ -170,49 +173,46 @@ class Session::Parts::Step {
   /// From every input with tokens left, as many as fit.
   void next_pass() {
     p_.pass.clear();
-    pass_inputs_.clear();
+    plan_.pass_inputs.clear();
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const StepInput& input = inputs_[i];
-      const int64_t left = static_cast<int64_t>(input.tokens.size()) - taken_[i];
+      const int64_t left = static_cast<int64_t>(input.tokens.size()) - plan_.taken[i];
       const int64_t count = std::min(left, most_ - p_.pass.rows());
       if (count <= 0) continue;
-      p_.pass.add(input.slot, p_.slots[static_cast<size_t>(input.slot)].length, input.tokens.data() + taken_[i], count);
-      pass_inputs_.push_back(i);
-      taken_[i] += count;
+      p_.pass.add(input.slot, p_.slots[static_cast<size_t>(input.slot)].length, input.tokens.data() + plan_.taken[i],
+                  count);
+      plan_.pass_inputs.push_back(i);
+      plan_.taken[i] += count;
     }
   }
 
   /// Which rows of the pass have logits, and which row of the step's logits each becomes.
   void plan_logits() {
-    logit_rows_.clear();
-    targets_.clear();
-    for (size_t s = 0; s < pass_inputs_.size(); ++s) {
+    plan_.logit_rows.clear();
+    plan_.targets.clear();
+    for (size_t s = 0; s < plan_.pass_inputs.size(); ++s) {
       const Segment& segment = p_.pass.segments[s];
-      const size_t i = pass_inputs_[s];
+      const size_t i = plan_.pass_inputs[s];
       const LogitsOf wanted = inputs_[i].logits;
       const auto count = static_cast<int64_t>(inputs_[i].tokens.size());
-      const int64_t before = taken_[i] - segment.rows;  // tokens of this input in earlier passes
+      const int64_t before = plan_.taken[i] - segment.rows;  // tokens of this input in earlier passes
       for (int64_t r = 0; r < segment.rows; ++r) {
         const bool last = before + r + 1 == count;
         if (wanted == LogitsOf::none || (wanted == LogitsOf::last && !last)) continue;
-        logit_rows_.push_back(segment.first + r);
-        targets_.push_back(first_row_[i] + (wanted == LogitsOf::all ? before + r : 0));
+        plan_.logit_rows.push_back(segment.first + r);
+        plan_.targets.push_back(plan_.first_row[i] + (wanted == LogitsOf::all ? before + r : 0));
       }
     }
   }
 
   Parts& p_;
+  StepPlan& plan_;
   std::span<const StepInput> inputs_;
-  std::vector<int64_t> taken_;      ///< per input: tokens in passes so far
-  std::vector<int64_t> first_row_;  ///< per input: of the step's logits
   int64_t rows_ = 0;
   int64_t tokens_ = 0;
   int64_t vocab_ = 0;
   bool decode_ = true;
   int64_t most_ = 0;  ///< tokens of a pass
-  std::vector<size_t> pass_inputs_;
-  std::vector<int64_t> logit_rows_;
-  std::vector<int64_t> targets_;
 };
 
 Status Session::step(std::span<const StepInput> inputs, std::vector<StepLogits>* logits) {

@@ -13,8 +13,7 @@ class Loader {
   Loader(const Checkpoint& checkpoint, const ModelConfig& config, const LoadOptions& options)
       : config_(config),
         threads_(options.threads),
-        precision_(options.precision),
-        type_(product_type(options.precision) == ProductType::bf16 ? DType::bf16 : DType::f32),
+        type_(options.precision == Precision::bf16 ? DType::bf16 : DType::f32),
         reader_(checkpoint, type_, config.mxfp4, options.progress) {}
 
   Status load(ModelWeights* weights);
@@ -32,7 +31,7 @@ class Loader {
   Status load_ends(ModelWeights* weights);
 
   Status pack(const HostMatrix& rows, Matrix* matrix) {
-    SILT_TRY(Matrix::pack(rows, threads_, matrix));
+    SILT_TRY(Matrix::pack(rows, threads_, &memory_, matrix));
     resident_ += matrix->bytes();
     return {};
   }
@@ -54,7 +53,7 @@ class Loader {
 
   const ModelConfig& config_;
   int32_t threads_;
-  Precision precision_;
+  WeightMemory memory_;
   DType type_;
   WeightReader reader_;
   std::string prefix_;
@@ -219,14 +218,6 @@ Status Loader::load_ends(ModelWeights* weights) {
   }
   SILT_TRY(norm(prefix_ + "model.norm", d, &weights->final_norm));
   SILT_TRY(load_depth(prefix_ + "model.output_attn_res", &weights->output));
-  // Without bf16 products matrices are widened; the embedding is an activation and keeps that type.
-  const DType activation = precision_ == Precision::bf16 ? DType::bf16 : DType::f32;
-  if (rows.dtype != activation) {
-    HostMatrix narrow(DType::bf16, rows.rows, rows.cols);
-    const auto count = static_cast<size_t>(rows.rows * rows.cols);
-    for (size_t i = 0; i < count; ++i) narrow.data.as<bf16>()[i] = to_bf16(rows.data.as<float>()[i]);
-    rows = std::move(narrow);
-  }
   weights->embedding = std::move(rows);
   resident_ += static_cast<int64_t>(weights->embedding.data.bytes());
   return {};
@@ -243,6 +234,7 @@ Status Loader::load(ModelWeights* weights) {
   weights->values = reader_.values_read();
   weights->checkpoint_bytes = reader_.bytes_read();
   weights->resident_bytes = resident_;
+  weights->memory = std::move(memory_);
   return {};
 }
 

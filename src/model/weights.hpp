@@ -83,6 +83,7 @@ struct LayerWeights {
 };
 
 struct ModelWeights {
+  WeightMemory memory;   ///< of every Matrix
   HostMatrix embedding;  ///< [vocab, D] in the activation type
   std::vector<LayerWeights> layers;
   DepthWeights output;

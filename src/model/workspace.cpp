@@ -4,6 +4,7 @@
 #include <new>
 
 #include "core/status.hpp"
+#include "model/cpu/rows.hpp"
 #include "model/weights.hpp"
 
 namespace silt {
@@ -57,12 +58,14 @@ Status Workspace::make(const ModelConfig& config, Precision precision, int64_t r
   SILT_TRY(mixed.make("attention rows", act, rows, widths.mixed));
   SILT_TRY(query_a.make("queries", act, rows, mla.query_rank));
   SILT_TRY(query.make("queries", act, rows, mla.heads * mla.query_width()));
-  SILT_TRY(latent_query.make("latent queries", DType::f32, rows + 1, mla.heads * mla.cache_width()));
+  SILT_TRY(latent_query.make("latent queries", DType::f32, rows, mla.heads * mla.cache_width()));
   SILT_TRY(context.make("attention context", DType::f32, rows, mla.heads * mla.latent));
   SILT_TRY(wide.make("feed-forward rows", DType::f32, rows, 2 * widths.feed_forward));
   SILT_TRY(narrow.make("feed-forward rows", act, rows, widths.feed_forward));
   SILT_TRY(scores.make("router scores", DType::f32, rows, ffn.experts));
   SILT_TRY(latent.make("latent rows", act, rows, ffn.latent));
+  SILT_TRY(expert_wide.make("expert rows", DType::f32, rows * ffn.chosen, 2 * ffn.expert_width));
+  SILT_TRY(expert_narrow.make("expert rows", act, rows * ffn.chosen, ffn.expert_width));
   SILT_TRY(expert_out.make("expert rows", DType::f32, rows * ffn.chosen, ffn.experts > 0 ? in : 0));
   SILT_TRY(expert_sum.make("expert sums", DType::f32, rows, ffn.experts > 0 ? in : 0));
   SILT_TRY(routed.make("routed rows", DType::f32, rows, ffn.latent > 0 ? d : 0));
@@ -73,15 +76,16 @@ Status Workspace::make(const ModelConfig& config, Precision precision, int64_t r
   sorted_row.resize(assignments);
   sorted_from.resize(assignments);
   expert_begin.resize(static_cast<size_t>(ffn.experts) + 1);
+  expert_next.resize(static_cast<size_t>(ffn.experts));
   return {};
 }
 
 int64_t Workspace::bytes() const {
   size_t sum = 0;
-  for (const Rows* part :
-       {&prefix, &delta,      &attended,   &bank,         &hidden,  &projection,   &gate,        &output_gate,
-        &mixed,  &query_a,    &query,      &latent_query, &context, &wide,         &narrow,      &scores,
-        &latent, &expert_out, &expert_sum, &routed,       &shared,  &final_hidden, &final_normed}) {
+  for (const Rows* part : {&prefix,      &delta,  &attended,     &bank,        &hidden,        &projection, &gate,
+                           &output_gate, &mixed,  &query_a,      &query,       &latent_query,  &context,    &wide,
+                           &narrow,      &scores, &latent,       &expert_wide, &expert_narrow, &expert_out, &expert_sum,
+                           &routed,      &shared, &final_hidden, &final_normed}) {
     sum += part->data.bytes();
   }
   return static_cast<int64_t>(sum);

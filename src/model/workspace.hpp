@@ -9,6 +9,8 @@
 
 #include "core/buffer.hpp"
 #include "model/config.hpp"
+#include "model/pass.hpp"
+#include "model/products.hpp"
 
 namespace silt {
 
@@ -33,6 +35,13 @@ struct Rows {
   }
 };
 
+/// Some rows of a segment. Row r is token r / heads, head r % heads of it.
+struct AttentionItem {
+  const Segment* segment = nullptr;
+  int64_t first = 0;
+  int64_t rows = 0;
+};
+
 struct Workspace {
   Rows prefix, delta, attended;     ///< [T, D]; attended: output of attention
   Rows bank;                        ///< [T, depth blocks * D]
@@ -41,12 +50,14 @@ struct Workspace {
   Rows gate, output_gate;           ///< [T, P]
   Rows mixed;                       ///< [T, P or heads * value]
   Rows query_a, query;              ///< [T, rank], [T, heads * query width]
-  Rows latent_query;                ///< fp32 [T + 1, heads * cache width]
+  Rows latent_query;                ///< fp32 [T, heads * cache width]
   Rows context;                     ///< fp32 [T, heads * latent]
   Rows wide;                        ///< fp32 [T, 2 * dense or shared width]
   Rows narrow;                      ///< [T, dense or shared width]
   Rows scores;                      ///< fp32 [T, experts]
   Rows latent;                      ///< [T, latent]
+  Rows expert_wide;                 ///< fp32 [T * chosen, 2 * expert width]
+  Rows expert_narrow;               ///< [T * chosen, expert width]
   Rows expert_out;                  ///< fp32 [T * chosen, L]
   Rows expert_sum, routed, shared;  ///< fp32 [T, L], [T, D], [T, D]
   Rows final_hidden, final_normed;  ///< [T, D]
@@ -56,6 +67,10 @@ struct Workspace {
   std::vector<int32_t> sorted_row;   ///< row of the i-th assignment in expert order
   std::vector<int32_t> sorted_from;  ///< assignment (row, choice) -> its place in expert order
   std::vector<int32_t> expert_begin;
+  std::vector<int32_t> expert_next;  ///< while sorting
+  // What a layer hands out to the workers; kept, so that a warm pass allocates nothing.
+  std::vector<Product> products;
+  std::vector<AttentionItem> attention_items;
 
   Status make(const ModelConfig& config, Precision precision, int64_t rows);
   [[nodiscard]] int64_t bytes() const;
@@ -75,9 +90,6 @@ struct SlotPools {
   Status make(const ModelConfig& config, Precision precision, int64_t slot_count, int64_t context);
   [[nodiscard]] int64_t bytes() const;
 };
-
-/// Positions of the cache that attention takes at once.
-constexpr int64_t kTilePositions = 64;
 
 constexpr DType activation_type(Precision precision) { return precision == Precision::bf16 ? DType::bf16 : DType::f32; }
 

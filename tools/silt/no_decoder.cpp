@@ -7,7 +7,7 @@ namespace {
 void add_missing(CommandLine& line, const char* name, const char* summary) {
   auto words = std::make_shared<std::vector<std::string>>();
   Command command = line.add(name, summary, std::string("silt ") + name, [name, words] {
-    return complain(name, "has no decoder to run, needs a build with SILT_MODEL=ON (and oneDNN)", kWrongUse);
+    return complain(name, "has no decoder to run, needs a build with SILT_MODEL=ON", kWrongUse);
   });
   command.rest(words.get());
 }

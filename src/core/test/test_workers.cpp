@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/workers.hpp"
+#include "core/tasks.hpp"
 
 namespace silt {
 namespace {
@@ -15,6 +15,18 @@ TEST(Workers, EveryIndexOnce) {
     for (const int64_t count : {0, 1, 2, 7, 1000}) {
       std::vector<std::atomic<int>> hits(static_cast<size_t>(count));
       parallel_ranges(count, threads, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) hits[static_cast<size_t>(i)].fetch_add(1);
+      });
+      for (const auto& hit : hits) EXPECT_EQ(hit.load(), 1);
+    }
+  }
+}
+
+TEST(Tasks, EveryIndexOnce) {
+  for (const int threads : {1, 2, 3, 8}) {
+    for (const int64_t count : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> hits(static_cast<size_t>(count));
+      parallel_tasks(count, threads, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) hits[static_cast<size_t>(i)].fetch_add(1);
       });
       for (const auto& hit : hits) EXPECT_EQ(hit.load(), 1);

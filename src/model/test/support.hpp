@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -133,10 +132,6 @@ inline double rms_of(std::span<const double> values) {
   for (const double v : values) squares += v * v;
   return std::sqrt(squares / static_cast<double>(values.size()));
 }
-
-/// Rows of a product keep their bits whatever goes with them: with oneDNN's AVX-512 kernels (products.hpp). Elsewhere
-/// the formulas apply.
-inline bool products_keep_rows() { return cpu_facts().has(kCpuAvx512) && std::getenv("ONEDNN_MAX_CPU_ISA") == nullptr; }
 
 /// Names of the kernels that ran since the object was made, "operator/kernel".
 class KernelsRun {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "model/cpu/cpu_parts.hpp"
 #include "model/test/support.hpp"
 
 namespace silt {
@@ -32,6 +33,26 @@ TEST(Golden, ExactLogits) {
     const Difference d = difference(golden_rows(logits_of(*session, goldens.ints("input_ids")), want.size()), want);
     EXPECT_LE(d.worst, kExactLogits) << name;
     RecordProperty(name, fmt::format("{:.3g}", d.worst));
+  }
+}
+
+/// One set of packed weights, read by every instruction set: the same bits from all, and the plain loops in the bounds.
+TEST(Golden, EveryInstructionSet) {
+  const Goldens goldens("p017");
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    const auto session = open_session(shared_k3_mini(precision));
+    const std::vector<float> best = logits_of(*session, goldens.ints("input_ids"));
+    const std::vector<float> want = goldens.floats("logits");
+    for (const CpuParts* parts : cpu_parts_here()) {
+      const ForceCpuParts force(*parts);
+      const std::vector<float> got = logits_of(*session, goldens.ints("input_ids"));
+      if (parts->name != "cpu_plain") {
+        EXPECT_EQ(difference(got, best).worst, 0.0) << parts->name;
+      }
+      const Difference d = difference(golden_rows(got, want.size()), want);
+      EXPECT_LE(precision == Precision::f32 ? d.worst : d.rms, precision == Precision::f32 ? kExactLogits : kBf16Rms)
+          << parts->name;
+    }
   }
 }
 

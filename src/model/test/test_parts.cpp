@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "model/fast_math.hpp"
+#include "model/cpu/cpu_parts.hpp"
 #include "model/glue.hpp"
 #include "model/kda_weights.hpp"
 #include "model/mxfp4.hpp"
@@ -16,48 +16,107 @@
 namespace silt {
 namespace {
 
-/// Largest error of `f` against `exact` over [low, high], in units of the last place of the exact value.
-template <class F, class Exact>
-double worst_ulp(F f, Exact exact, float low, float high) {
-  double worst = 0;
-  for (int i = 0; i <= 200000; ++i) {
-    const float x = low + (high - low) * static_cast<float>(i) / 200000.0F;
-    const double want = exact(static_cast<double>(x));
-    const double ulp = std::max(std::abs(want) * 0x1p-23, 0x1p-149);
-    const double error = std::abs(static_cast<double>(f(x)) - want) / ulp;
-    if (!(error <= worst)) worst = error;
+/// The decoder's rows on every instruction set that this CPU has.
+class Rows : public testing::TestWithParam<const CpuParts*> {
+ protected:
+  ForceCpuParts force_{*GetParam()};
+  const RowKernels& kernels_ = GetParam()->rows;
+
+  /// Largest error of y = row(x) against `exact` over [low, high], in units of the last place of the exact value.
+  template <class Row, class Exact>
+  static double worst_ulp(Row row, Exact exact, float low, float high) {
+    constexpr int64_t kPoints = 20001;
+    std::vector<float> x(kPoints);
+    std::vector<float> y(kPoints, std::nanf(""));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = low + (high - low) * static_cast<float>(i) / 20000.0F;
+    row(x.data(), y.data(), kPoints);
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double want = exact(static_cast<double>(x[i]));
+      const double ulp = std::max(std::abs(want) * 0x1p-23, 0x1p-126);
+      const double error = std::abs(static_cast<double>(y[i]) - want) / ulp;
+      if (!(error <= worst)) worst = error;
+    }
+    return worst;
   }
-  return worst;
+  /// beta * tanh(gate / beta) * sigmoid(gate) * linear_beta * tanh(up / linear_beta) with a gate that leaves 4 *
+  /// tanh(up).
+  void tanh_row(const float* x, float* y, int64_t n) const {
+    const std::vector<float> gate(static_cast<size_t>(n), 200.0F);
+    kernels_.situ[type_index(DType::f32)](gate.data(), x, 4.0F, 1.0F, y, n);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, Rows, testing::ValuesIn(cpu_parts_here().begin(), cpu_parts_here().end()),
+                         [](const auto& param) { return std::string(param.param->name); });
+
+TEST_P(Rows, FunctionsWithinTheirUnits) {
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  EXPECT_LE(worst_ulp(kernels_.sigmoid, sigmoid, -80.0F, 30.0F), 4.0);
+  const auto tanh4 = [](double x) { return 4 * std::tanh(x); };
+  const auto row = [this](const float* x, float* y, int64_t n) { tanh_row(x, y, n); };
+  EXPECT_LE(worst_ulp(row, tanh4, -10.0F, 10.0F), 5.0);
+  EXPECT_LE(worst_ulp(row, tanh4, -0.4F, 0.4F), 5.0);
+  // A function that is wrong in its fourth digit is found.
+  const auto wrong = [](double x) { return 4.001 * std::tanh(x); };
+  EXPECT_FALSE(worst_ulp(row, wrong, -10.0F, 10.0F) <= 5.0);
 }
 
-TEST(FastMath, WithinTheStatedUnitsOfDoublePrecision) {
-  EXPECT_LE(worst_ulp([](float x) { return fast_exp(x); }, [](double x) { return std::exp(x); }, -86.0F, 86.0F), 2.0);
-  EXPECT_LE(worst_ulp([](float x) { return fast_sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, -80.0F,
-                      30.0F),
-            4.0);
-  EXPECT_LE(worst_ulp([](float x) { return fast_tanh(x); }, [](double x) { return std::tanh(x); }, -10.0F, 10.0F), 4.0);
-  EXPECT_LE(worst_ulp([](float x) { return fast_tanh(x); }, [](double x) { return std::tanh(x); }, -0.4F, 0.4F), 4.0);
-}
-
-TEST(FastMath, Extremes) {
+TEST_P(Rows, Extremes) {
   const float inf = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(fast_exp(0.0F), 1.0F);
-  EXPECT_LT(fast_exp(-inf), 1e-37F);
-  EXPECT_GT(fast_exp(inf), 1e37F);
-  EXPECT_EQ(fast_sigmoid(inf), 1.0F);
-  EXPECT_LT(fast_sigmoid(-inf), 1e-37F);
-  EXPECT_EQ(fast_tanh(inf), 1.0F);
-  EXPECT_EQ(fast_tanh(-inf), -1.0F);
-  EXPECT_EQ(fast_tanh(0.0F), 0.0F);
-  for (const uint32_t bits : {0x7fc00000U, 0xffc00001U, 0x7f812345U}) {
-    const float nan = std::bit_cast<float>(bits);
-    EXPECT_TRUE(std::isnan(fast_exp(nan)));
-    EXPECT_TRUE(std::isnan(fast_sigmoid(nan)));
-    EXPECT_TRUE(std::isnan(fast_tanh(nan)));
+  std::vector<float> x = {inf, -inf, 0.0F};
+  for (const uint32_t bits : {0x7fc00000U, 0xffc00001U, 0x7f812345U}) x.push_back(std::bit_cast<float>(bits));
+  std::vector<float> y(x.size());
+  kernels_.sigmoid(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(y[0], 1.0F);
+  EXPECT_LT(y[1], 1e-37F);
+  EXPECT_EQ(y[2], 0.5F);
+  for (size_t i = 3; i < x.size(); ++i) EXPECT_TRUE(std::isnan(y[i]));
+  tanh_row(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(y[0], 4.0F);
+  EXPECT_EQ(y[1], -4.0F);
+  EXPECT_EQ(y[2], 0.0F);
+  for (size_t i = 3; i < x.size(); ++i) EXPECT_TRUE(std::isnan(y[i]));
+}
+
+TEST_P(Rows, EveryLengthEndsWhereItShould) {
+  for (const int64_t n : {1, 15, 16, 31, 32, 33, 100}) {
+    const auto size = static_cast<size_t>(n);
+    std::vector<float> a(size);
+    std::vector<float> b(size);
+    for (size_t i = 0; i < size; ++i) {
+      a[i] = 0.5F + static_cast<float>(i);
+      b[i] = 1.0F / a[i];
+    }
+    std::vector<float> y(size + 1, -7.0F);
+    kernels_.sum[type_index(DType::f32)](a.data(), b.data(), y.data(), n);
+    std::vector<bf16> narrow(size + 1, to_bf16(-7.0F));
+    kernels_.convert[type_index(DType::f32)][type_index(DType::bf16)](a.data(), narrow.data(), n);
+    std::vector<float> wide(size + 1, -7.0F);
+    kernels_.convert[type_index(DType::bf16)][type_index(DType::f32)](narrow.data(), wide.data(), n);
+    std::vector<float> gated(size + 1, -7.0F);
+    std::copy(b.begin(), b.end(), gated.begin());
+    kernels_.sigmoid_gate[type_index(DType::f32)](a.data(), gated.data(), n);
+    std::vector<float> scaled(size + 1, -7.0F);
+    std::copy(b.begin(), b.end(), scaled.begin());
+    kernels_.add_scaled(a.data(), 0.25F, scaled.data(), n);
+    for (size_t i = 0; i < size; ++i) {
+      EXPECT_EQ(y[i], a[i] + b[i]);
+      EXPECT_EQ(narrow[i], to_bf16(a[i]));
+      EXPECT_EQ(wide[i], to_float(to_bf16(a[i])));
+      const double a_i = static_cast<double>(a[i]);
+      const double b_i = static_cast<double>(b[i]);
+      EXPECT_NEAR(static_cast<double>(gated[i]), b_i / (1 + std::exp(-a_i)), 8 * kFloatEpsilon * b_i);
+      EXPECT_NEAR(static_cast<double>(scaled[i]), b_i + 0.25 * a_i, 2 * kFloatEpsilon * (b_i + 0.25 * a_i));
+    }
+    EXPECT_EQ(y[size], -7.0F);
+    EXPECT_EQ(narrow[size], to_bf16(-7.0F));
+    EXPECT_EQ(wide[size], -7.0F);
+    EXPECT_EQ(gated[size], -7.0F);
+    EXPECT_EQ(scaled[size], -7.0F);
   }
 }
 
-TEST(Glue, RmsNormOfStridedRows) {
+TEST_P(Rows, RmsNormOfStridedRows) {
   for (const int64_t n : {1, 15, 16, 17, 128, 257}) {
     Random random(1);
     std::vector<bf16> x(static_cast<size_t>(3 * (n + 7)));
@@ -81,7 +140,7 @@ TEST(Glue, RmsNormOfStridedRows) {
   }
 }
 
-TEST(Glue, Activations) {
+TEST_P(Rows, Activations) {
   const std::vector<float> x = {-3, -0.01F, 0.5F, 20, /**/ 2, -30, 0.25F, 7};
   FeedForwardConfig config;
   std::vector<float> y(4);

@@ -37,10 +37,10 @@ std::vector<float> in_pieces(Session& session, const std::vector<int32_t>& token
   return all;
 }
 
-/// Bit-equal where the same kernels ran on rows that keep their bits; else within the formula of the precision.
+/// Bit-equal where the same kernels ran; else within the formula of the precision.
 void expect_same_logits(const std::vector<float>& got, const std::vector<float>& want, bool same_kernels,
                         Precision precision, const std::string& what) {
-  if (same_kernels && products_keep_rows()) {
+  if (same_kernels) {
     EXPECT_TRUE(got == want) << what << ": worst " << difference(got, want).worst;
     return;
   }
