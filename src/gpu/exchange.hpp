@@ -71,6 +71,9 @@ SILT_DEVICE void store_shared_16(uint32_t address, uint4 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
 }
+SILT_DEVICE void store_shared_8(uint32_t address, uint2 v) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
+}
 
 /// The block's dynamic shared memory, aligned to 128 bytes.
 SILT_DEVICE void* dynamic_shared() {

@@ -1,9 +1,9 @@
 // Times every form of cuda_sm90_direct and every way to begin, the other CUDA kernels beside them, over blocks, tokens
 // and orders; prints the fastest of each cell beside the goal of docs/measuring.md and what choose_plan takes:
-// tune_cuda_sm90_direct [CSV] [samples]. Less than a minute on an H200, goal cells first.
+// tune_cuda_sm90_direct [CSV] [samples] [MB]. Goal cells first.
 //
-// Launches run in a replayed graph of at least 2 ms and 12 launches over inputs that rotate through 160 MB, D = 7168,
-// delta and norm. Copy bandwidth and launch floor are measured in the same run.
+// Launches run in a replayed graph of at least 2 ms and 12 launches over inputs that rotate through MB (160) or, where
+// that is less, 187 sets; D = 7168, delta and norm. Copy bandwidth and launch floor are measured in the same run.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
@@ -26,9 +26,8 @@ constexpr Device kGpu = {DeviceKind::cuda, 0};
 constexpr int64_t kD = 7168;
 constexpr int64_t kSlots = 8;
 constexpr int64_t kMostTokens = 8192;
-constexpr int64_t kBankSets = 2;
-constexpr int64_t kRowSets = 3;
-constexpr size_t kRotate = size_t{160} << 20;  // beyond the L2 of every GPU this runs on
+constexpr int64_t kMostSets = 187;  // calls of a decoder's step
+constexpr size_t kRotate = 160;     // MB: beyond the L2 of every GPU this runs on
 
 void require(bool good, const char* what) {
   if (good) return;
@@ -51,16 +50,27 @@ DeviceBuffer random_rows(int64_t elements, uint64_t seed) {
 }
 
 struct Inputs {
-  DeviceBuffer bank = random_rows(kBankSets * kMostTokens * kSlots * kD, 1);
-  DeviceBuffer prefix = random_rows(kRowSets * kMostTokens * kD, 2);
-  DeviceBuffer delta = random_rows(kRowSets * kMostTokens * kD, 3);
-  DeviceBuffer output = random_rows(kRowSets * kMostTokens * kD, 4);
-  DeviceBuffer weights = random_rows(3 * kD, 5);
+  explicit Inputs(size_t megabytes)
+      : rotate(megabytes << 20),
+        tokens(std::max(2 * kMostTokens, static_cast<int64_t>(rotate / (sizeof(bf16) * kD * (kSlots + 4))))),
+        bank(random_rows(tokens * kSlots * kD, 1)),
+        prefix(random_rows(tokens * kD, 2)),
+        delta(random_rows(tokens * kD, 3)),
+        output(random_rows(tokens * kD, 4)),
+        weights(random_rows(3 * kD, 5)) {}
 
-  [[nodiscard]] static int64_t sets(int64_t n, int64_t t) {
+  size_t rotate;   ///< bytes
+  int64_t tokens;  ///< that there is memory for
+  DeviceBuffer bank;
+  DeviceBuffer prefix;
+  DeviceBuffer delta;
+  DeviceBuffer output;
+  DeviceBuffer weights;
+
+  [[nodiscard]] int64_t sets(int64_t n, int64_t t) const {
     const size_t bytes = static_cast<size_t>(t * (n + 4) * kD) * sizeof(bf16);
-    const int64_t wanted = std::max<int64_t>(2, static_cast<int64_t>(kRotate / bytes) + 1);
-    return std::min({wanted, kRowSets * kMostTokens / t, kBankSets * kMostTokens / t});
+    const int64_t wanted = std::max<int64_t>(2, static_cast<int64_t>(rotate / bytes) + 1);
+    return std::min({wanted, kMostSets, tokens / t});
   }
 
   [[nodiscard]] AttnResArgs args(int64_t n, int64_t t, int64_t set) const {
@@ -155,41 +165,34 @@ struct Variant {
   const char* kernel = nullptr;  ///< another kernel, by name
 };
 
-/// {form, stream, prefetch, in turn, ahead}
+/// Every plan that there is code for somewhere, and the other kernels.
 const std::vector<Variant>& variants() {
   using Form = direct::Form;
-  static const std::vector<Variant> all = {
-      {"narrow", {Form::narrow}},
-      {"narrow.turn", {Form::narrow, false, false, true}},
-      {"narrow.ahead", {Form::narrow, false, false, false, true}},
-      {"narrow.stream", {Form::narrow, true}},
-      {"narrow.stream.ahead", {Form::narrow, true, false, false, true}},
-      {"narrow.stream.prefetch", {Form::narrow, true, true}},
-      {"two", {Form::two}},
-      {"two.ahead", {Form::two, false, false, false, true}},
-      {"two.prefetch", {Form::two, false, true}},
-      {"two.stream", {Form::two, true}},
-      {"two.stream.ahead", {Form::two, true, false, false, true}},
-      {"two.stream.prefetch", {Form::two, true, true}},
-      {"one.stream", {Form::one, true}},
-      {"one.stream.turn", {Form::one, true, false, true}},
-      {"one.stream.prefetch", {Form::one, true, true}},
-      {"bulk", {}, "cuda_sm90_bulk"},
-      {"rows", {}, "cuda_sm80_rows"},
-  };
+  using Begin = direct::Begin;
+  static const std::vector<Variant> all = [] {
+    std::vector<Variant> list;
+    for (const Form form : {Form::narrow, Form::two, Form::one}) {
+      for (const bool stream : {false, true}) {
+        for (const Begin begin : {Begin::rows, Begin::prefetch}) {
+          const direct::Plan plan = {form, stream, begin};
+          list.push_back({to_string(plan), plan});
+        }
+      }
+    }
+    list.push_back({"bulk", {}, "cuda_sm90_bulk"});
+    list.push_back({"rows", {}, "cuda_sm80_rows"});
+    return list;
+  }();
   return all;
 }
 
-/// What is worth its time: a prefetch up to 256 tokens, asking ahead where an SM has two tokens in turn, taking turns
-/// at 256 tokens and, with many rows, beyond; the other kernels at one size.
+/// What is worth its time: a prefetch up to 512 tokens; the other kernels at one size.
 bool is_timed(const Variant& variant, const AttnResProblem& problem, Pdl pdl) {
+  using Begin = direct::Begin;
   const direct::Plan& plan = variant.plan;
   if (variant.kernel != nullptr) return pdl == Pdl::wait && problem.t == 1024;
   if (!direct::fits(plan, problem.n, problem.d)) return false;
-  if (plan.prefetch) return problem.t <= 256 && pdl != Pdl::off;
-  if (plan.ahead) return problem.t >= 256 && problem.t <= 4096;
-  if (plan.in_turn) return pdl == Pdl::wait && problem.t >= 128 && (problem.t <= 512 || problem.n >= 6);
-  return true;
+  return plan.begin == Begin::rows || (problem.t <= 512 && pdl != Pdl::off);
 }
 
 /// docs/measuring.md, us.
@@ -220,8 +223,7 @@ double goal_of(int64_t n, int64_t t, Pdl pdl) {
 }
 
 bool same(const direct::Plan& a, const direct::Plan& b) {
-  return a.form == b.form && a.stream == b.stream && a.prefetch == b.prefetch && a.in_turn == b.in_turn &&
-         a.ahead == b.ahead;
+  return a.form == b.form && a.stream == b.stream && a.begin == b.begin;
 }
 
 struct Tuner {
@@ -235,7 +237,7 @@ struct Tuner {
   int met = 0;  ///< by what choose_plan takes
 
   Timing time(const Variant& variant, const AttnResProblem& problem, Pdl pdl) const {
-    const int64_t sets = Inputs::sets(problem.n, problem.t);
+    const int64_t sets = inputs.sets(problem.n, problem.t);
     const double guess = 1 + static_cast<double>(bytes(problem)) / 4.8e6;  // us, on the low side
     const int64_t launches = std::max<int64_t>(12, static_cast<int64_t>(2000 / guess));
     Launch launch;
@@ -305,7 +307,7 @@ int main_of(int argc, char** argv) {
   fmt::print(csv, "n,t,mode,variant,p20_us,p50_us,p80_us,copy_fraction\n");
   cudaStream_t stream = nullptr;
   require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess, "stream");
-  const Inputs inputs;
+  const Inputs inputs(argc > 3 ? static_cast<size_t>(std::atoll(argv[3])) : kRotate);
   Tuner tuner{inputs, stream, argc > 2 ? std::atoi(argv[2]) : 11, copy_speed(stream), csv};
   fmt::print(csv, "0,0,copy,copy,,,,{:.1f}\n", tuner.copy);
   for (const int64_t blocks : {1, 7, 448, 1792}) {

@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(gpu::kWarpLanes* direct::kWarps<kOne>, kN == 0
                                                                                    : 1)
     attn_res_cuda_sm80_rows_held(const Rows p) {
   __shared__ direct::Exchange<kOne, direct::kValuesOf<kN>> exchange;
-  direct::one_token<kN, kNorm, direct::kOrdinary, kOne, gpu::Load::plain>(p, {}, exchange);
+  direct::one_token<kN, kNorm, direct::kOrdinary, kOne, gpu::Load::plain, direct::Begin::rows>(p, exchange);
 }
 
 using Held = void (*)(Rows);

@@ -16,9 +16,8 @@
 //
 // Dependent launch: in late order stable rows (all, or all but the last; fewer count as none) and weights are loaded
 // before the dependency wait; otherwise only addresses and mbarriers are made there. What may not be read yet can be
-// asked for in L2 (prefetch): that is no read, nor is asking ahead for the token that follows on this SM. Dependents
-// are triggered right after the wait, or last (in turn). Rows in late order are plain or streaming loads, never the
-// read-only path: ptxas may move those below the wait, and then nothing is early.
+// asked for in L2 (prefetch): that is no read. Dependents are triggered right after the wait. Rows in late order are
+// plain or streaming loads, never the read-only path: ptxas may move those below the wait, and then nothing is early.
 //
 // Bytes: 2*D*(nb + 1 + 2*delta + write + 1) per token (cost.cpp); the weights stay in L2.
 //
@@ -47,69 +46,72 @@ using gpu::Load;
 
 constexpr int threads(Form form) { return gpu::kWarpLanes * most_warps(form); }
 
-template <int kN, bool kNorm, int kEarly, Form kForm, Load kRows>
+template <int kN, bool kNorm, int kEarly, Form kForm, Load kRows, Begin kBegin>
 __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm, kN))
-    attn_res_cuda_sm90_direct(const Rows p, const Start start) {
+    attn_res_cuda_sm90_direct(const Rows p) {
   __shared__ Exchange<kForm, kValuesOf<kN>> exchange;
-  one_token<kN, kNorm, kEarly, kForm, kRows>(p, start, exchange);
+  one_token<kN, kNorm, kEarly, kForm, kRows, kBegin>(p, exchange);
 }
 
-using Work = void (*)(Rows, Start);
+using Work = void (*)(Rows);
 
-template <int kN, bool kNorm, int kEarly, Form kForm, bool kStream>
+template <int kN, bool kNorm, int kEarly, Form kForm, bool kStream, Begin kBegin>
 constexpr Work work() {
-  if constexpr (has_code(kForm, kStream, kN)) {
-    return attn_res_cuda_sm90_direct < kN, kNorm, kEarly, kForm, kStream ? Load::stream : Load::plain > ;
+  if constexpr (has_code({kForm, kStream, kBegin}, kN)) {
+    return attn_res_cuda_sm90_direct < kN, kNorm, kEarly, kForm, kStream ? Load::stream : Load::plain, kBegin > ;
   } else {
     return nullptr;
   }
 }
 
-/// What is instantiated for a form and load hint: order (nothing early, all rows but the last, all rows), norm, blocks.
+/// What is instantiated for a plan: order (nothing early, all rows but the last, all rows), norm, blocks.
 struct Works {
   Work of[3][2][kMostSources + 1];
 };
-template <Form kForm, bool kStream, int... kN>
+template <Form kForm, bool kStream, Begin kBegin, int... kN>
 constexpr Works works(std::integer_sequence<int, kN...>) {
-  return {{{{work<kN, false, kNoneEarly, kForm, kStream>()...}, {work<kN, true, kNoneEarly, kForm, kStream>()...}},
-           {{work<kN, false, (kN > 0 ? kN - 1 : 0), kForm, kStream>()...},
-            {work<kN, true, (kN > 0 ? kN - 1 : 0), kForm, kStream>()...}},
-           {{work<kN, false, kN, kForm, kStream>()...}, {work<kN, true, kN, kForm, kStream>()...}}}};
+  return {{{{work<kN, false, kNoneEarly, kForm, kStream, kBegin>()...},
+            {work<kN, true, kNoneEarly, kForm, kStream, kBegin>()...}},
+           {{work<kN, false, (kN > 0 ? kN - 1 : 0), kForm, kStream, kBegin>()...},
+            {work<kN, true, (kN > 0 ? kN - 1 : 0), kForm, kStream, kBegin>()...}},
+           {{work<kN, false, kN, kForm, kStream, kBegin>()...}, {work<kN, true, kN, kForm, kStream, kBegin>()...}}}};
 }
-using Blocks = std::make_integer_sequence<int, kMostSources + 1>;
+/// By begin.
+struct Begins {
+  Works of[2];
+};
+template <Form kForm, bool kStream>
+constexpr Begins begins() {
+  using Blocks = std::make_integer_sequence<int, kMostSources + 1>;
+  return {{works<kForm, kStream, Begin::rows>(Blocks{}), works<kForm, kStream, Begin::prefetch>(Blocks{})}};
+}
 /// By form and hint.
-constexpr Works kWorks[][2] = {
-    {works<Form::narrow, false>(Blocks{}), works<Form::narrow, true>(Blocks{})},
-    {works<Form::two, false>(Blocks{}), works<Form::two, true>(Blocks{})},
-    {works<Form::one, false>(Blocks{}), works<Form::one, true>(Blocks{})},
+constexpr Begins kWorks[][2] = {
+    {begins<Form::narrow, false>(), begins<Form::narrow, true>()},
+    {begins<Form::two, false>(), begins<Form::two, true>()},
+    {begins<Form::one, false>(), begins<Form::one, true>()},
 };
 
 /// Fewer stable rows than all but the last count as none: then nothing is early, and late order gains nothing. A launch
 /// without the attribute starts when everything before it has ended, so that all rows are stable.
-int order_of(const AttnResProblem& problem, Pdl pdl, const Plan& plan) {
+int order_of(const AttnResProblem& problem, Pdl pdl) {
   if (pdl == Pdl::off) return 2;
-  if (pdl != Pdl::late || plan.in_turn || problem.stable_rows() < problem.n - 1) return 0;
+  if (pdl != Pdl::late || problem.stable_rows() < problem.n - 1) return 0;
   return problem.stable_rows() < problem.n ? 1 : 2;
 }
 
 }  // namespace
 
 Status launch_plan(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch, const Plan& plan) {
-  const Works& works = kWorks[static_cast<size_t>(plan.form)][plan.stream ? 1 : 0];
-  const Work work = works.of[order_of(problem, launch.pdl, plan)][problem.norm ? 1 : 0][problem.n];
+  const Works& works = kWorks[static_cast<size_t>(plan.form)][plan.stream ? 1 : 0].of[static_cast<size_t>(plan.begin)];
+  const Work work = works.of[order_of(problem, launch.pdl)][problem.norm ? 1 : 0][problem.n];
   gpu::LaunchShape shape;
   shape.cluster = plan.form == Form::one ? 0 : blocks_per_token(plan, problem.d);
   shape.grid = problem.t;
   shape.block = threads_per_block(plan, problem.d);
   shape.dependent = launch.pdl != Pdl::off;
-  Start start{plan.prefetch, plan.in_turn};
-  if (plan.ahead) {
-    const DeviceFacts* facts = nullptr;
-    if (const Status status = facts_of(args.prefix.device, &facts); !status.ok()) return status;
-    start.ahead = facts->processors * blocks_per_processor(plan.form, problem.n) / blocks_per_token(plan, problem.d);
-  }
   return gpu::launch({"attn_res", "cuda_sm90_direct"}, work, shape, args.prefix.device, launch,
-                     attn_res_cuda::make_rows(problem, args), start);
+                     attn_res_cuda::make_rows(problem, args));
 }
 
 Status launch(const AttnResProblem& problem, const AttnResArgs& args, const Launch& launch) {

@@ -29,17 +29,18 @@ constexpr int pieces(Form form) { return form == Form::narrow ? 1 : 2; }
 /// Warps of 7168 columns: two and one are cut for them, so that no register is left over at that size.
 constexpr int most_warps(Form form) { return form == Form::narrow ? 4 : form == Form::two ? 7 : 14; }
 
+/// How a launch begins.
+enum class Begin : int32_t {
+  rows,      ///< by asking for its rows; dependents are triggered right after the dependency wait
+  prefetch,  ///< before that wait, rows that may not be read yet are asked for in L2
+  in_turn,   ///< nothing before the wait, dependents are triggered last (attn_res_merge; no gain here)
+};
+
 struct Plan {
   Form form = Form::narrow;
   bool stream = false;  ///< rows with the streaming hint (gpu/memory.hpp)
-  /// Rows that may not be read before the dependency wait are asked for in L2 there.
-  bool prefetch = false;
-  /// Nothing is done before the dependency wait, and dependents are triggered last; else right after it.
-  bool in_turn = false;
-  /// A block asks for the rows of the token that will follow it on its SM, in L2, once its own are under way.
-  bool ahead = false;
+  Begin begin = Begin::rows;
 };
-constexpr int kAheadFrom = 3;  ///< rows of the bank; with fewer an SM holds all tokens of the sizes that it is for
 
 /// Blocks of 7168 columns that fit an SM: what registers are cut for. 72 at 8 blocks of the bank and one piece a lane,
 /// 128 and two pieces; 56 and 80 at 4; 32 to 56 below.
@@ -63,20 +64,27 @@ constexpr int threads_per_block(const Plan& plan, int64_t d) {
   return 32 * most_warps(plan.form);
 }
 
-/// What is built: what is the fastest somewhere by more than 1 %, and something for every hidden size. The hint gains
-/// nothing with two blocks a token and few rows; without it, narrow blocks gain nothing with few rows.
-constexpr bool has_code(Form form, bool stream, int64_t n) {
-  if (form == Form::narrow) return stream || n >= 3;
-  if (form == Form::two) return !stream || n >= 6;
-  return stream == (n <= 1);
+/// What is built: what plan_of takes, and something for every hidden size. The beginning is compiled in: as a branch at
+/// run time it cost 2-5 % from 1024 tokens on. The hint gains where latency counts, at few tokens.
+constexpr bool has_code(const Plan& plan, int64_t n) {
+  if (plan.begin == Begin::in_turn) return false;
+  if (plan.form == Form::narrow) {
+    if (plan.stream) return plan.begin == Begin::prefetch;
+    return n >= (plan.begin == Begin::prefetch ? 3 : 6);
+  }
+  if (plan.form == Form::two) return !plan.stream;
+  if (plan.stream) return n == 1 && plan.begin == Begin::rows;
+  return n == 1 || plan.begin == Begin::rows;
 }
+
+/// The most columns of forms two and one.
+constexpr int kOneColumns = 14 * kPairColumns;
 
 /// Clusters have at least two blocks, and both of form two have at least two warps.
 constexpr bool fits(const Plan& plan, int64_t n, int64_t d) {
-  if (!has_code(plan.form, plan.stream, n) || (plan.prefetch && plan.in_turn)) return false;
-  if (plan.ahead && n < kAheadFrom) return false;
-  if (plan.form == Form::one) return d <= 14 * kPairColumns;
-  return d > kBlockColumns && (plan.form != Form::two || d <= 14 * kPairColumns);
+  if (!has_code(plan, n)) return false;
+  if (plan.form == Form::one) return d <= kOneColumns;
+  return d > kBlockColumns && (plan.form != Form::two || d <= kOneColumns);
 }
 
 /// The fastest form by what was measured at 7168 columns (docs/ladder/attn_res_cuda.md); other sizes go by their bytes.
@@ -84,35 +92,46 @@ constexpr bool fits(const Plan& plan, int64_t n, int64_t d) {
 /// to start early; from 6 rows on narrow ones again, below that two for good. Between the numbers of rows and tokens
 /// that were measured (rows 0, 1, 2, 4, 6, 8; tokens by powers of two) the nearest one counts.
 constexpr Plan plan_of(int64_t n, int64_t t, bool late) {
-  constexpr Plan kFew = {Form::narrow, true, true};
+  constexpr Plan kFew = {Form::narrow, true, Begin::prefetch};
+  constexpr Plan kNarrow = {Form::narrow};
+  constexpr Plan kNarrowPrefetch = {Form::narrow, false, Begin::prefetch};
   constexpr Plan kTwo = {Form::two};
-  constexpr Plan kTwoPrefetch = {Form::two, false, true};
+  constexpr Plan kTwoPrefetch = {Form::two, false, Begin::prefetch};
+  constexpr Plan kOne = {Form::one};
   if (n == 0) {
-    if (t <= 24) return kFew;
-    if (t <= 160) return kTwoPrefetch;
-    if (t <= 384) return {Form::one, true, false, true};
-    return kTwo;
+    if (t > 24 && t <= 90) return kTwoPrefetch;
+    return t <= 384 ? kFew : kTwo;
   }
   if (n <= 2) {
-    if (t <= 48) return kFew;
-    if (n == 1 && !late && t > 96 && t <= 384) return {Form::one, true, t <= 192};
-    return t <= 320 ? kTwoPrefetch : kTwo;
+    if (t <= (n == 1 ? 90 : 48)) return kFew;
+    if (n == 1 && t <= 384 && t > (late ? 192 : 90)) return {Form::one, late, late ? Begin::rows : Begin::prefetch};
+    return t <= (late ? 320 : 700) ? kTwoPrefetch : kTwo;
   }
   if (n <= 5) {
-    if (t <= (late ? 48 : 192)) return kFew;
-    return t <= (late ? 160 : 320) ? kTwoPrefetch : kTwo;
+    if (t <= (late ? 48 : 90)) return kFew;
+    if (late ? t > 192 && t <= 320 : t <= 192) return kNarrowPrefetch;
+    return t <= (late ? 192 : 700) ? kTwoPrefetch : kTwo;
   }
-  if (t <= (n == 6 && !late ? 160 : 48)) return kFew;
-  if (n > 6 && t <= 192) return {Form::two, true, t <= 96 && !late};
-  return {Form::narrow, t <= (n == 6 ? 384 : 700)};
+  if (t <= (n == 6 && !late ? 192 : 48)) return kFew;
+  if (n > 6 && t <= 90) return kTwoPrefetch;
+  if (n > 6 && t <= 192) return kOne;
+  return n > 6 && !late && t <= 384 ? kNarrowPrefetch : kNarrow;
+}
+
+/// The plan, or the nearest one that there is for these rows and columns: narrow has code for all rows under the hint
+/// after a prefetch, two and one without it; every hidden size has a form.
+constexpr Plan nearest(Plan plan, int64_t n, int64_t d) {
+  if (fits(plan, n, d)) return plan;
+  const bool fits_columns = plan.form == Form::narrow ? d > kBlockColumns
+                            : plan.form == Form::two  ? d > kBlockColumns && d <= kOneColumns
+                                                      : d <= kOneColumns;
+  if (!fits_columns) plan.form = d > kBlockColumns ? Form::narrow : Form::one;
+  if (fits(plan, n, d)) return plan;
+  return plan.form == Form::narrow ? Plan{Form::narrow, true, Begin::prefetch} : Plan{plan.form};
 }
 
 constexpr Plan choose_plan(const AttnResProblem& problem, Pdl pdl) {
-  Plan plan = plan_of(problem.n, problem.t * problem.d / 7168, pdl == Pdl::late);
-  if (pdl == Pdl::off) plan.prefetch = plan.in_turn = false;  // nothing to begin before, or after
-  if (!fits(plan, problem.n, problem.d)) plan.form = problem.d > kBlockColumns ? Form::narrow : Form::one;
-  if (!fits(plan, problem.n, problem.d)) plan.stream = !plan.stream;
-  return plan;
+  return nearest(plan_of(problem.n, problem.t * problem.d / 7168, pdl == Pdl::late), problem.n, problem.d);
 }
 
 /// sm_90 and the family of sm_100.
@@ -129,6 +148,10 @@ constexpr Reason accepts(const AttnResProblem& problem, const DeviceFacts& facts
   return accept();
 }
 
+/// "narrow.stream.prefetch"
+std::string to_string(const Plan& plan);
+/// "7 x 128 threads a token, streaming loads after a prefetch"
+std::string describe(const Plan& plan, int64_t d);
 /// "7 x 128 threads a token, streaming loads after a prefetch; late: 2 x 224 threads a token, plain loads"
 std::string describe(const AttnResProblem& problem, const DeviceFacts& facts);
 

@@ -12,12 +12,6 @@ namespace silt::attn_res_cuda_sm90_direct {
 using attn_res_cuda::Rows;
 using gpu::Load;
 
-/// How a launch begins: see Plan.
-struct Start {
-  bool prefetch;
-  bool in_turn;
-  int32_t ahead = 0;  ///< the token that many further is asked for in L2; 0: none
-};
 /// Orders in which no row is read before the dependency wait; kOrdinary: there is no wait, on any GPU.
 constexpr int kNoneEarly = -1;
 constexpr int kOrdinary = -2;
@@ -85,27 +79,18 @@ SILT_DEVICE void prefetch_rows(const Rows& p, const Place& at, int64_t token, in
   gpu::prefetch_l2(row + begin, static_cast<uint32_t>(min(columns, p.d - begin)) * 2);
 }
 
-/// All of those of a later token, if it exists.
-template <int kN, Form kForm>
-SILT_DEVICE void prefetch_ahead(const Rows& p, const Start& start, const Place& at, int64_t token) {
-  if (start.ahead == 0) return;
-  token += start.ahead;
-  if (token < p.t) prefetch_rows<kN, kForm>(p, at, token, 0);
-}
-
 template <int kN>
 constexpr int kValuesOf = kN == 0 ? 0 : 2 * (kN + 1);  ///< statistics of a token
 
 /// The token blockIdx.x. kEarly: rows of the bank that are read before the dependency wait, with the weights; or one of
 /// the orders above.
-template <int kN, bool kNorm, int kEarly, Form kForm, Load kRows>
-SILT_DEVICE void one_token(const Rows& p, const Start& start, Exchange<kForm, kValuesOf<kN>>& exchange) {
+template <int kN, bool kNorm, int kEarly, Form kForm, Load kRows, Begin kBegin>
+SILT_DEVICE void one_token(const Rows& p, Exchange<kForm, kValuesOf<kN>>& exchange) {
   constexpr int kSources = kN + 1;
   constexpr int kValues = kValuesOf<kN>;
   constexpr int kPer = kPieces<kForm>;
-  // Three blocks an SM with two pieces a lane leave no registers for delta beside the statistics, nor do five with
-  // early rows.
-  constexpr bool kMoveFirst = kPer > 1 && (kN == 3 || kN == 4 || (kN == 1 && kEarly >= 0));
+  // Three blocks an SM with two pieces a lane leave no registers for delta beside the statistics, nor do five.
+  constexpr bool kMoveFirst = kPer > 1 && (kN == 1 || kN == 3 || kN == 4);
 
   const Place at = place<kForm>(p.d);
   const int64_t token = blockIdx.x;
@@ -119,8 +104,7 @@ SILT_DEVICE void one_token(const Rows& p, const Start& start, Exchange<kForm, kV
   if constexpr (kEarly >= 0) {
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kEarly);
     load_weights(c, p, at.column);
-    if (start.prefetch) prefetch_rows<kN, kForm>(p, at, token, kEarly);
-    if constexpr (kN >= kAheadFrom) prefetch_ahead<kN, kForm>(p, start, at, token);
+    if constexpr (kBegin == Begin::prefetch) prefetch_rows<kN, kForm>(p, at, token, kEarly);
     open_exchange<kForm, kValues, kNorm>(exchange);
     if constexpr (kPer == 1) {
       gpu::dependency_wait_after(prefix, delta);
@@ -136,14 +120,13 @@ SILT_DEVICE void one_token(const Rows& p, const Start& start, Exchange<kForm, kV
     load_weights(c, p, at.column);
     open_exchange<kForm, kValues, kNorm>(exchange);
   } else {
-    if (start.prefetch) prefetch_rows<kN, kForm>(p, at, token, 0);
+    if constexpr (kBegin == Begin::prefetch) prefetch_rows<kN, kForm>(p, at, token, 0);
     open_exchange<kForm, kValues, kNorm>(exchange);
     gpu::dependency_wait_after(prefix, bank + p.block_slot_stride, p.norm_weight + at.column, p.qk_weight + at.column);
-    if (!start.in_turn) gpu::trigger_dependents();
+    gpu::trigger_dependents();
     load_bank<kRows>(c, bank, p.block_slot_stride, 0, kN);
     load_moving<kRows>(c, prefix, delta, has_delta);
     load_weights(c, p, at.column);
-    if constexpr (kN >= kAheadFrom) prefetch_ahead<kN, kForm>(p, start, at, token);
   }
   // The peers' barriers exist; passes under the loads' latency.
   if constexpr (kCluster<kForm> && (kValues > 0 || kNorm)) gpu::cluster_wait();
@@ -223,9 +206,6 @@ SILT_DEVICE void one_token(const Rows& p, const Start& start, Exchange<kForm, kV
     for (int k = 0; k < kPer; ++k) out[k] = gpu::pack_bf16(mix[k]);
   }
   if (at.active) store_pieces(p.output + token * p.output_stride + at.column, out);
-  if constexpr (kEarly == kNoneEarly) {
-    if (start.in_turn) gpu::trigger_dependents();
-  }
 }
 
 }  // namespace silt::attn_res_cuda_sm90_direct

@@ -6,19 +6,22 @@
 
 namespace silt {
 
-namespace {
-
-std::string text(const attn_res_cuda_sm90_direct::Plan& plan, int64_t d) {
-  return fmt::format("{} x {} threads a token, {} loads{}{}{}", blocks_per_token(plan, d), threads_per_block(plan, d),
-                     plan.stream ? "streaming" : "plain", plan.prefetch ? " after a prefetch" : "",
-                     plan.in_turn ? ", in turn" : "", plan.ahead ? ", the next token asked for" : "");
+std::string attn_res_cuda_sm90_direct::to_string(const Plan& plan) {
+  constexpr const char* kForms[] = {"narrow", "two", "one"};
+  constexpr const char* kBegins[] = {"", ".prefetch", ".turn"};
+  return fmt::format("{}{}{}", kForms[static_cast<size_t>(plan.form)], plan.stream ? ".stream" : "",
+                     kBegins[static_cast<size_t>(plan.begin)]);
 }
 
-}  // namespace
+std::string attn_res_cuda_sm90_direct::describe(const Plan& plan, int64_t d) {
+  constexpr const char* kBegins[] = {"", " after a prefetch", ", in turn"};
+  return fmt::format("{} x {} threads a token, {} loads{}", blocks_per_token(plan, d), threads_per_block(plan, d),
+                     plan.stream ? "streaming" : "plain", kBegins[static_cast<size_t>(plan.begin)]);
+}
 
 std::string attn_res_cuda_sm90_direct::describe(const AttnResProblem& problem, const DeviceFacts&) {
-  const std::string wait = text(choose_plan(problem, Pdl::wait), problem.d);
-  const std::string late = text(choose_plan(problem, Pdl::late), problem.d);
+  const std::string wait = describe(choose_plan(problem, Pdl::wait), problem.d);
+  const std::string late = describe(choose_plan(problem, Pdl::late), problem.d);
   return wait == late ? wait : fmt::format("{}; late: {}", wait, late);
 }
 

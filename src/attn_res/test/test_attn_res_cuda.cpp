@@ -22,24 +22,19 @@ namespace direct = attn_res_cuda_sm90_direct;
 
 constexpr Device kGpu = {DeviceKind::cuda, 0};
 using Form = direct::Form;
-/// Every form and hint, and every way to begin: {form, stream, prefetch, in turn, ahead}. Those without code for a
-/// number of blocks or a hidden size are left out there.
-constexpr direct::Plan kPlans[] = {{Form::narrow},
-                                   {Form::narrow, true},
-                                   {Form::narrow, true, true},
-                                   {Form::narrow, true, false, true},
-                                   {Form::two},
-                                   {Form::two, true},
-                                   {Form::two, false, true},
-                                   {Form::two, false, false, true},
-                                   {Form::one},
-                                   {Form::one, true},
-                                   {Form::one, true, true},
-                                   {Form::one, true, false, true},
-                                   {Form::one, false, true},
-                                   {Form::one, false, false, true},
-                                   {Form::narrow, true, false, false, true},
-                                   {Form::two, false, false, false, true}};
+using Begin = direct::Begin;
+/// Every form, hint and way to begin that there is for these rows and columns.
+std::vector<direct::Plan> plans(int64_t n, int64_t d) {
+  std::vector<direct::Plan> all;
+  for (const Form form : {Form::narrow, Form::two, Form::one}) {
+    for (const bool stream : {false, true}) {
+      for (const Begin begin : {Begin::rows, Begin::prefetch, Begin::in_turn}) {
+        if (direct::fits({form, stream, begin}, n, d)) all.push_back({form, stream, begin});
+      }
+    }
+  }
+  return all;
+}
 constexpr Pdl kOrders[] = {Pdl::off, Pdl::wait, Pdl::late};
 
 constexpr auto problem_of = parsed<AttnResProblem>;
@@ -50,12 +45,6 @@ std::vector<std::string> cuda_kernels() {
     if (here.device.kind == DeviceKind::cuda) names.push_back(here.kernel);
   }
   return names;
-}
-
-std::string name_of(const direct::Plan& plan) {
-  constexpr const char* kForms[] = {"narrow", "two", "one"};
-  return fmt::format("{}{}{}{}{}", kForms[static_cast<size_t>(plan.form)], plan.stream ? ".stream" : "",
-                     plan.prefetch ? ".prefetch" : "", plan.in_turn ? ".in_turn" : "", plan.ahead ? ".ahead" : "");
 }
 
 const char* name_of(Pdl pdl) { return pdl == Pdl::off ? "off" : pdl == Pdl::wait ? "wait" : "late"; }
@@ -118,17 +107,17 @@ TEST_F(CudaReduced, EveryForm) {
   if (!hopper_) GTEST_SKIP() << "cuda_sm90_direct needs sm_90";
   for (const char* line : {"attn_res t=3 n=8 d=7168", "attn_res t=3 n=1 d=4608 write=1", "attn_res t=2 n=0 d=7168",
                            "attn_res t=2 n=3 d=768"}) {
-    for (const direct::Plan& plan : kPlans) {
-      AttnResCase c(problem_of(line), 22);
+    const AttnResProblem wanted = problem_of(line);
+    for (const direct::Plan& plan : plans(wanted.n, wanted.d)) {
+      AttnResCase c(wanted, 22);
       ASSERT_TRUE(c.upload(kGpu).ok());
       AttnResProblem problem;
       ASSERT_TRUE(check(c.args(), &problem).ok());
-      if (!direct::fits(plan, problem.n, problem.d)) continue;
       ASSERT_TRUE(direct::launch_plan(problem, c.args(), launch(""), plan).ok());
       ASSERT_TRUE(synchronize(kGpu, stream_).ok());
       ASSERT_TRUE(c.download().ok());
       const Verdict verdict = c.verify();
-      EXPECT_TRUE(verdict.ok) << line << " " << name_of(plan) << ": " << verdict.detail;
+      EXPECT_TRUE(verdict.ok) << line << " " << to_string(plan) << ": " << verdict.detail;
     }
   }
 }
@@ -164,8 +153,7 @@ TEST_F(Cuda, AllFormsGiveTheSameBits) {
       const AttnResProblem line =
           problem_of(fmt::format("attn_res t=19 n={} d={} norm={} write={}", n, d, n % 3 == 1 ? 0 : 1, n));
       std::vector<std::byte> first;
-      for (const direct::Plan& plan : kPlans) {
-        if (!direct::fits(plan, n, d)) continue;
+      for (const direct::Plan& plan : plans(n, d)) {
         for (const Pdl pdl : kOrders) {
           AttnResCase c(line, 23);
           ASSERT_TRUE(c.upload(kGpu).ok());
@@ -176,7 +164,7 @@ TEST_F(Cuda, AllFormsGiveTheSameBits) {
           ASSERT_TRUE(c.download().ok());
           if (first.empty()) first = c.output.bytes();
           const Verdict verdict = expect_bitwise("output", c.output.bytes(), first);
-          ASSERT_TRUE(verdict.ok) << "n " << n << " d " << d << " " << name_of(plan) << " " << name_of(pdl) << ": "
+          ASSERT_TRUE(verdict.ok) << "n " << n << " d " << d << " " << to_string(plan) << " " << name_of(pdl) << ": "
                                   << verdict.detail;
         }
       }
@@ -314,14 +302,12 @@ class CudaChain : public Cuda {
   [[nodiscard]] Call call(const std::string& kernel) const {
     return [this, kernel](const AttnResArgs& args, Pdl pdl) { return attn_res(args, launch(kernel, pdl)); };
   }
-  /// Without what a number of rows has no code for: the load hint of the plan, asking ahead.
+  /// The nearest plan where there is no code for a number of rows.
   [[nodiscard]] Call call(const direct::Plan& plan) const {
     return [this, plan](const AttnResArgs& args, Pdl pdl) {
       AttnResProblem problem;
       const Status status = check(args, &problem);
-      direct::Plan own = plan;
-      own.ahead = plan.ahead && problem.n >= direct::kAheadFrom;
-      if (!direct::fits(own, problem.n, problem.d)) own.stream = !own.stream;
+      const direct::Plan own = direct::nearest(plan, problem.n, problem.d);
       return status.ok() ? direct::launch_plan(problem, args, launch("", pdl), own) : status;
     };
   }
@@ -391,10 +377,10 @@ TEST_F(CudaChain, OfItself) {
 // 36a, 29: the same for every form and way to begin of cuda_sm90_direct, alone and around a neighbour
 TEST_F(CudaChain, EveryForm) {
   if (!hopper_) GTEST_SKIP() << "cuda_sm90_direct needs sm_90";
-  for (const direct::Plan& plan : kPlans) {
-    expect_same_as_off({.sets = 2, .t = 9, .neighbour = false}, call(plan), name_of(plan), 1);
+  for (const direct::Plan& plan : plans(8, 7168)) {
+    expect_same_as_off({.sets = 2, .t = 9, .neighbour = false}, call(plan), to_string(plan), 1);
     for (const bool early : {false, true}) {
-      expect_same_as_off({.sets = 1, .t = 9, .how = {false, early, 20}}, call(plan), name_of(plan), 1);
+      expect_same_as_off({.sets = 1, .t = 9, .how = {false, early, 20}}, call(plan), to_string(plan), 1);
     }
   }
 }

@@ -37,7 +37,6 @@ using attn_res_cuda_sm90_direct::kLeafColumns;
 using attn_res_cuda_sm90_direct::kPieces;
 using attn_res_cuda_sm90_direct::load_pieces;
 using attn_res_cuda_sm90_direct::Place;
-using attn_res_cuda_sm90_direct::Start;
 using attn_res_cuda_sm90_direct::store_pieces;
 using attn_res_two_phase_cuda::Merge;
 using attn_res_two_phase_cuda::Shares;
@@ -118,22 +117,22 @@ SILT_DEVICE void load_weights(Columns<Mix, kPer>& c, const Merge<Mix>& p, uint32
 
 /// Everything the token needs, on the right side of the wait; opens the exchange meanwhile.
 template <Form kForm, bool kNorm, Early kEarly, Load kRows, class Mix, int kPer>
-SILT_DEVICE void load_token(const Merge<Mix>& p, const Start& start, Exchange<kForm, kValues>& exchange,
-                            const Place& at, int64_t token, Columns<Mix, kPer>& c) {
+SILT_DEVICE void load_token(const Merge<Mix>& p, Begin begin, Exchange<kForm, kValues>& exchange, const Place& at,
+                            int64_t token, Columns<Mix, kPer>& c) {
   const uint16_t* prefix = p.prefix + token * p.prefix_stride + at.column;
   const uint16_t* delta = p.delta + token * p.delta_stride + at.column;
   const Mix* mix = p.mix + token * p.mix_stride + at.column;
   const float* pair = p.statistics + token * p.statistics_stride;
   if constexpr (kEarly != Early::nothing) load_weights(c, p, at.column);
   if constexpr (kEarly == Early::all) c.partial.template load<kRows>(mix, pair);
-  if (start.prefetch) prefetch_rows<kForm>(p, at, token, kEarly != Early::all);
+  if (begin == Begin::prefetch) prefetch_rows<kForm>(p, at, token, kEarly != Early::all);
   attn_res_cuda_sm90_direct::open_exchange<kForm, kValues, kNorm>(exchange);
   if constexpr (kEarly == Early::nothing) {
     gpu::dependency_wait_after(prefix, mix, pair, p.norm_weight + at.column, p.qk_weight + at.column);
   } else {
     gpu::dependency_wait();
   }
-  if (!start.in_turn) gpu::trigger_dependents();
+  if (begin != Begin::in_turn) gpu::trigger_dependents();
   load_pieces<kRows>(c.own, prefix);
   if (p.delta != nullptr) load_pieces<kRows>(c.delta, delta);
   if constexpr (kEarly != Early::all) c.partial.template load<kRows>(mix, pair);
@@ -184,7 +183,7 @@ constexpr int blocks_per_processor(Form form) { return form == Form::narrow ? 10
 
 template <Form kForm, bool kStream, bool kNorm, Early kEarly, class Mix>
 __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm))
-    attn_res_merge_cuda_sm90_direct(const Merge<Mix> p, const Start start) {
+    attn_res_merge_cuda_sm90_direct(const Merge<Mix> p, const Begin begin) {
   constexpr int kPer = kPieces<kForm>;
   constexpr Load kRows = kStream ? Load::stream : Load::plain;
   __shared__ Exchange<kForm, kValues> exchange;
@@ -192,7 +191,7 @@ __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm))
   const int64_t token = blockIdx.x;
 
   Columns<Mix, kPer> c;
-  load_token<kForm, kNorm, kEarly, kRows>(p, start, exchange, at, token, c);
+  load_token<kForm, kNorm, kEarly, kRows>(p, begin, exchange, at, token, c);
   move_prefix(p, at, token, c);
   const Shares shares = attn_res_two_phase_cuda::shares_of(c.partial.m, c.partial.s, logit_of(p, exchange, at, c));
 
@@ -221,11 +220,11 @@ __global__ void __launch_bounds__(threads(kForm), blocks_per_processor(kForm))
     for (int k = 0; k < kPer; ++k) out[k] = gpu::pack_bf16(mix[k]);
   }
   if (at.active) store_pieces(p.output + token * p.output_stride + at.column, out);
-  if (start.in_turn) gpu::trigger_dependents();
+  if (begin == Begin::in_turn) gpu::trigger_dependents();
 }
 
 template <class Mix>
-using Work = void (*)(Merge<Mix>, Start);
+using Work = void (*)(Merge<Mix>, Begin);
 
 /// What is instantiated for a form and load hint: norm, order.
 template <class Mix>
@@ -243,7 +242,7 @@ constexpr Works<Mix> kWorks = {{{attn_res_merge_cuda_sm90_direct<kForm, kStream,
 /// A launch without the attribute starts when everything before it has ended: all may be read first.
 Early early_of(const AttnResMergeProblem& problem, Pdl pdl, const Plan& plan) {
   if (pdl == Pdl::off) return Early::all;
-  if (pdl != Pdl::late || plan.in_turn) return Early::nothing;
+  if (pdl != Pdl::late || plan.begin == Begin::in_turn) return Early::nothing;
   return problem.stable ? Early::all : Early::weights;
 }
 
@@ -259,7 +258,7 @@ Status run(const AttnResMergeProblem& problem, const AttnResMergeArgs& args, con
   shape.block = threads_per_block(plan, problem.d);
   shape.dependent = launch.pdl != Pdl::off;
   return gpu::launch({"attn_res_merge", "cuda_sm90_direct"}, work, shape, args.prefix.device, launch,
-                     attn_res_two_phase_cuda::make_merge<Mix>(problem, args), Start{plan.prefetch, plan.in_turn});
+                     attn_res_two_phase_cuda::make_merge<Mix>(problem, args), plan.begin);
 }
 
 }  // namespace

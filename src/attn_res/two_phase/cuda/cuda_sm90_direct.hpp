@@ -7,13 +7,13 @@
 
 namespace silt::attn_res_merge_cuda_sm90_direct {
 
+using attn_res_cuda_sm90_direct::Begin;
 using attn_res_cuda_sm90_direct::Form;
 using attn_res_cuda_sm90_direct::Plan;
 
 /// Narrow with both load hints, one with plain loads.
 constexpr bool fits(const Plan& plan, int64_t d) {
   using namespace attn_res_cuda_sm90_direct;  // NOLINT(google-build-using-namespace)
-  if ((plan.prefetch && plan.in_turn) || plan.ahead) return false;
   if (plan.form == Form::one) return !plan.stream && d <= 14 * kPairColumns;
   return plan.form == Form::narrow && d > kBlockColumns;
 }
@@ -27,8 +27,9 @@ constexpr Plan choose_plan(const AttnResMergeProblem& problem, Pdl pdl) {
   plan.form = t > 160 ? Form::one : Form::narrow;
   if (!fits(plan, problem.d)) plan.form = plan.form == Form::one ? Form::narrow : Form::one;
   plan.stream = plan.form == Form::narrow && t <= 512;
-  plan.prefetch = pdl != Pdl::off && t <= (late ? 32 : 160);
-  plan.in_turn = t > 1536 && !late;
+  if (pdl != Pdl::off && t <= (late ? 32 : 160)) plan.begin = Begin::prefetch;
+  // Many tokens in late order: every early reader takes the place of a block that has all it needs.
+  if (t > (late ? 768 : 1536)) plan.begin = Begin::in_turn;
   return plan;
 }
 

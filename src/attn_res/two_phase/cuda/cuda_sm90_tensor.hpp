@@ -21,14 +21,6 @@ constexpr int kMostColumns = 7168;
 
 constexpr int kMostPieces = (kMostColumns / kBlocks / kPieceColumns + kWarps - 1) / kWarps;  ///< of a warp
 
-/// How a token goes from its rows to its mixtures. All give the same bits.
-///  twice  rows are read from shared memory for the sums and again for the mixture: the stage is free at the end.
-///  held   the mixture's tiles are read beside those of the sums and kept in registers (32 of them at 7168
-///         columns): the stage is free, and the rows of a later token are asked for, before the sums are exchanged.
-///  lines  held, and bf16 mixtures are stored 128 bytes of a row at a time instead of 64.
-enum class Form { twice, held, lines };
-constexpr Form kForm = Form::twice;  // the others gain nothing on H200 (docs/ladder/attn_res_cuda.md)
-
 /// Tokens of which rows are under way or in use; more are of no use.
 constexpr int kMostStages = 8;
 /// What a block may ask for on sm_90 and sm_100 alike.
@@ -80,8 +72,5 @@ constexpr int64_t pairs(const AttnResPartialsProblem& problem, const DeviceFacts
 std::string describe(const AttnResPartialsProblem& problem, const DeviceFacts& facts);
 
 Status launch(const AttnResPartialsProblem& problem, const AttnResPartialsArgs& args, const Launch& launch);
-/// For tests and tuning.
-Status launch_form(const AttnResPartialsProblem& problem, const AttnResPartialsArgs& args, const Launch& launch,
-                   Form form);
 
 }  // namespace silt::attn_res_partials_cuda_sm90_tensor

@@ -65,10 +65,6 @@ SILT_DEVICE Place place(const Sweep<Mix>& p, int stages, unsigned char* shared) 
   return at;
 }
 
-/// Barriers of two warps, 1..7 (0 is __syncthreads).
-SILT_DEVICE void pair_arrive(int id) { asm volatile("bar.arrive %0, 64;" ::"r"(id) : "memory"); }
-SILT_DEVICE void pair_sync(int id) { asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory"); }
-
 /// This lane's address for tiles of a stage: its row, and its tile's columns in a group of 32.
 template <class Mix>
 SILT_DEVICE uint32_t tile_row(const Sweep<Mix>& p, const Place& at, int stage) {
@@ -109,7 +105,7 @@ SILT_DEVICE void load_mixture_tiles(uint32_t row, int piece, Tiles& tiles) {
   }
 }
 
-/// A block's sums over its warps, left to warp 0 in two steps: what all warps do up to the barrier between.
+/// A block's sums over its warps, in two halves: seven are left to warp 0 behind the barrier that follows.
 SILT_DEVICE void add_up_warps(const Place& at, const Sums& sums) {
   const auto& dot = sums.dot;
   const auto& square = sums.square;
@@ -123,15 +119,15 @@ SILT_DEVICE void add_up_warps(const Place& at, const Sums& sums) {
   const int pair = at.warp % kHalfWarps;
   float2* mine = at.sums + pair * kPairs + at.lane;
   float* my_square = reinterpret_cast<float*>(at.sums + pair * kPairs + gpu::kWarpLanes) + row_of_lane;
-  if (at.warp < kHalfWarps) {
-    pair_sync(1 + pair);
-    dots.x += mine->x;
-    dots.y += mine->y;
-    if (diagonal) squares += *my_square;
+  if (at.warp >= kHalfWarps) {
+    *mine = dots;
+    if (diagonal) *my_square = squares;
   }
-  *mine = dots;
-  if (diagonal) *my_square = squares;
-  if (at.warp >= kHalfWarps) pair_arrive(1 + pair);
+  __syncthreads();
+  if (at.warp < kHalfWarps) {
+    *mine = make_float2(dots.x + mine->x, dots.y + mine->y);
+    if (diagonal) *my_square += squares;
+  }
 }
 
 /// Of warp 0 behind that barrier: the block's total, sent to both blocks: to row 0 of the own sums and to the peer. The
@@ -240,30 +236,6 @@ SILT_DEVICE void store_piece(const Place& at, Mix* out, bool present, int piece,
     mix_tiles(tiles[group], e, mix);
     store_columns(out + piece * kPieceColumns + group * (kPieceColumns / 2), mix, at.lane, present);
   }
-}
-
-/// A piece, one row's 128 bytes by the eight lanes of two neighbouring queries: first the even query's, then the odd
-/// one's. Four lanes have the first 64 bytes of both, four the last. out: this lane's 16 bytes of piece 0 in both rows.
-SILT_DEVICE void store_lines(uint16_t* const (&out)[2], const bool (&present)[2], int piece, const Tiles& tiles,
-                             const Numerators& e, int lane) {
-  uint4 own[2];
-#pragma unroll
-  for (int group = 0; group < 2; ++group) {
-    float2 mix[4];
-    mix_tiles(tiles[group], e, mix);
-    uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) words[i] = gpu::pack_bf16(mix[i].x, mix[i].y);
-    own[group] = gpu::transpose_quad(words, lane);
-  }
-  const bool odd = (lane & 4) != 0;
-  const auto swap = [&](uint32_t first, uint32_t second) {
-    return __shfl_xor_sync(gpu::kAllLanes, odd ? first : second, 4);
-  };
-  const uint4 got = make_uint4(swap(own[0].x, own[1].x), swap(own[0].y, own[1].y), swap(own[0].z, own[1].z),
-                               swap(own[0].w, own[1].w));
-  if (present[0]) gpu::store_16(out[0] + piece * kPieceColumns, odd ? got : own[0]);
-  if (present[1]) gpu::store_16(out[1] + piece * kPieceColumns, odd ? own[1] : got);
 }
 
 }  // namespace silt::attn_res_partials_cuda_sm90_tensor

@@ -6,19 +6,9 @@
 
 namespace silt {
 
-namespace {
-
-std::string text(const attn_res_cuda_sm90_direct::Plan& plan, int64_t d) {
-  return fmt::format("{} x {} threads a token, {} loads{}{}", blocks_per_token(plan, d), threads_per_block(plan, d),
-                     plan.stream ? "streaming" : "plain", plan.prefetch ? " after a prefetch" : "",
-                     plan.in_turn ? ", in turn" : "");
-}
-
-}  // namespace
-
 std::string attn_res_merge_cuda_sm90_direct::describe(const AttnResMergeProblem& problem, const DeviceFacts&) {
-  const std::string wait = text(choose_plan(problem, Pdl::wait), problem.d);
-  const std::string late = text(choose_plan(problem, Pdl::late), problem.d);
+  const std::string wait = attn_res_cuda_sm90_direct::describe(choose_plan(problem, Pdl::wait), problem.d);
+  const std::string late = attn_res_cuda_sm90_direct::describe(choose_plan(problem, Pdl::late), problem.d);
   return wait == late ? wait : fmt::format("{}; late: {}", wait, late);
 }
 
