@@ -69,8 +69,13 @@ SILT_DEVICE void lds_put2(Lds p, uint32_t i, f32x2 v, SILT_LINE) {
 SILT_DEVICE void lds_barrier(SILT_LINE) { shim::Workgroup::now().barrier(line); }
 
 SILT_DEVICE void schedule_fence() {}
+/// On the device a scalar register takes the first lane's value, whatever the others have.
 template <class T>
-SILT_DEVICE T* scalar_base(T* p) {
+SILT_DEVICE T* scalar_base(T* p, SILT_LINE) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  const auto folded = static_cast<uint32_t>(address ^ (address >> 32));
+  shim::Workgroup& group = shim::Workgroup::now();
+  if (group.exchange(folded, 0, line) != folded) group.fail("an address that is not uniform", line);
   return p;
 }
 template <class T>

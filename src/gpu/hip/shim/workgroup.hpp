@@ -3,7 +3,7 @@
 // A lane is a fiber. It runs until it must meet others: the 64 lanes of its wave at a move between lanes, all lanes of
 // the workgroup at a barrier. The stand-in is strict where hardware is silent:
 //   - a barrier or move that not all lanes reach, or that they reach at different lines, ends the launch;
-//   - `uniform` of values that differ ends it;
+//   - `uniform` of values that differ ends it, and so does `scalar_base` of addresses that differ;
 //   - every float of local memory knows whether it was written, by which lane and in which phase (phases are what
 //     barriers separate), and which waves have read it: reading what was never written, or another lane's write of the
 //     same phase, or writing what another wave read or another lane wrote in the same phase, ends it. So a missing

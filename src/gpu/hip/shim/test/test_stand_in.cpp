@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include "gpu/hip/device.hpp"
@@ -63,6 +64,8 @@ SILT_KERNEL(move_in_a_branch, Args, kThreads, 1) {
 SILT_KERNEL(not_uniform, Args, kThreads, 1) {
   store(args.output + thread_id(), static_cast<float>(uniform(lane() / 63)));
 }
+SILT_KERNEL(not_scalar, Args, kThreads, 1) { store(scalar_base<float>(args.output + wave() * 64 + lane() / 63), 1.0F); }
+SILT_KERNEL(behind_the_end, Args, kThreads, 1) { store(args.output + 1 + thread_id(), 1.0F); }
 SILT_KERNEL(write_over_a_read, Args, kThreads, 1) {
   const Lds lds = lds_floats<kThreads>();
   lds_put(lds, thread_id(), 1.0F);
@@ -128,6 +131,7 @@ TEST(StandIn, FindsEveryFault) {
       {"never_written", "a read of local memory that was never written (workgroup 5, thread 77, line "},
       {"move_in_a_branch", "a move between lanes that part of the wave reached"},
       {"not_uniform", "a value that is not uniform (workgroup 5, thread 63, "},
+      {"not_scalar", "an address that is not uniform (workgroup 5, thread 63, "},
       {"write_over_a_read", "a write over what another wave reads, with no barrier between"},
       {"two_writers", "two lanes that write the same local memory"},
       {"outside", "a write outside the local memory"},
@@ -151,6 +155,16 @@ TEST(StandIn, AValueOfTheOtherBranchIsNaN) {
   ASSERT_TRUE(made.ok);
   for (uint32_t i = 0; i < kThreads; ++i) EXPECT_EQ(std::isnan(made.output[i]), i >= 64) << i;
 }
+
+#if SILT_SHIM_ASAN
+/// The address sanitizer sees a kernel's accesses, on the fibers' stacks as well.
+TEST(StandInDeathTest, AStoreBehindTheEndIsFound) {
+  const auto output = std::make_unique<float[]>(kThreads);
+  const Args args{output.get()};
+  shim::Workgroup group;
+  EXPECT_DEATH(group.run(0, kThreads, false, find("behind_the_end").body, &args), "heap-buffer-overflow");
+}
+#endif
 
 }  // namespace
 }  // namespace silt::hip
