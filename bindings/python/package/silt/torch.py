@@ -54,9 +54,11 @@ def _writes_only(*args, **kwargs) -> None:
     """An operator without results, as far as shapes go."""
 
 
+# Compiled code must hand over strides as they are: a transposed history is another layout, not another tensor.
+_tags = (getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order), torch.Tag.pt2_compliant_tag)
 _library = torch.library.Library("silt", "DEF")
 for _op in _WRITTEN:
-    _library.define(_schema(_op))
+    _library.define(_schema(_op), tags=_tags)
     for _key in ("CPU", "CUDA"):  # PyTorch's builds for ROCm say CUDA as well
         _library.impl(_op, getattr(_silt, _op), _key)
     torch.library.register_fake(f"silt::{_op}", _writes_only, lib=_library)
