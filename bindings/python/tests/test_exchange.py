@@ -1,5 +1,6 @@
 """Tensors of others: capsules old and new, what is refused, and that nothing is copied or kept."""
 
+import concurrent.futures
 import gc
 import sys
 import weakref
@@ -117,3 +118,10 @@ def test_many_types_of_tensors():
     for number in range(40):
         kind = type(f"Producer{number}", (Producer,), {})
         assert numpy.array_equal(norm(kind), expected)
+
+
+def test_many_threads_at_once():
+    expected = norm(lambda array: array)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda number: norm([Producer, lambda array: array][number % 2]), range(200)))
+    assert all(numpy.array_equal(result, expected) for result in results)

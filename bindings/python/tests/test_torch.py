@@ -179,12 +179,53 @@ def test_the_current_stream_is_used(device):
     assert torch.equal(bits(arguments["output"]), bits(expected["output"]))
 
 
+class OlderTensor:
+    """What a tensor was before PyTorch handed out views and streams by C functions."""
+
+    def __init__(self, tensor):
+        self.tensor, self.is_cuda = tensor, tensor.is_cuda
+
+    def __dlpack__(self, *, stream=None):
+        return self.tensor.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+@each_operator
+@each_device
+def test_an_older_torch(op, device):
+    ours, theirs = on_device(op, device), on_device(op, device)
+    getattr(silt, op.__name__)(**theirs)
+    if device == "cuda":
+        torch.cuda.synchronize()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda._sleep(50_000_000)
+            for name in problems.written(op):
+                ours[name].mul_(1)  # behind the wait: a kernel on another stream would come before it
+            getattr(silt, op.__name__)(**{k: OlderTensor(v) if isinstance(v, torch.Tensor) else v for k, v in ours.items()})
+        torch.cuda.synchronize()
+    else:
+        getattr(silt, op.__name__)(**{k: OlderTensor(v) if isinstance(v, torch.Tensor) else v for k, v in ours.items()})
+    assert_same(ours, theirs)
+
+
 @each_device
 def test_a_fault_is_a_value_error_through_the_dispatcher(device):
     arguments = on_device(problems.attn_res, device, num_blocks=9)
     for call in (silt.attn_res, torch.ops.silt.attn_res):
         with pytest.raises(ValueError, match=r"^attn_res: num_blocks: has 9, needs 0\.\.4"):
             call(**arguments)
+
+
+@gpu_only
+def test_what_has_no_kernel_says_so(device):
+    """And where one comes, NOT_ON_GPU gets shorter."""
+    for op in problems.ALL:
+        if op.__name__ in NOT_ON_GPU:
+            arguments = {k: to_torch(v, device) if isinstance(v, numpy.ndarray) else v for k, v in problems.problem(op).items()}
+            with pytest.raises(ValueError, match=f"^{op.__name__}"):
+                getattr(silt, op.__name__)(**arguments)
 
 
 @gpu_only
