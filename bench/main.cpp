@@ -72,7 +72,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--op", selection.ops, "Keep these operators");
   app.add_option("--kernel", selection.kernels, "Kernels by name, all, or auto (what a call would take)");
   app.add_option("--mode", selection.modes, "Keep these modes: " + mode_names());
-  app.add_option("--device", selection.device, "cpu, cuda or cuda:N");
+  app.add_option("--device", selection.device, "cpu, cuda, cuda:N, hip or hip:N");
   app.add_option("--threads", options.threads, "CPU threads (default: every core)")->check(CLI::Range(1, 1024));
   app.add_option("--samples", options.samples, "Rounds of a contest")
       ->check(CLI::Range(2, 10000))

@@ -11,6 +11,7 @@
 #include "silt/device.hpp"
 
 #include "bench/gpu_protocol.hpp"
+#include "bench/hip/hip_protocol.hpp"
 #include "core/status.hpp"
 #include "core/workers.hpp"
 
@@ -50,7 +51,7 @@ Status default_settings(Device device, int threads, Settings* settings) {
   settings->sample_us = 2000;
   settings->cold_bytes = facts.l2_bytes * 5 / 2;
   int64_t free = 0;
-  SILT_TRY(gpu::free_memory(device, &free));
+  SILT_TRY(device.kind == DeviceKind::hip ? hip_gpu::free_memory(device, &free) : gpu::free_memory(device, &free));
   settings->memory_bytes = free * 6 / 10;
   return {};
 }
@@ -59,13 +60,13 @@ Plan plan(const Cell& cell, Subject& subject) {
   Plan plan;
   for (const Mode mode : cell.modes) {
     for (const std::string& kernel : cell.kernels) plan.rows.push_back({kernel, mode, true});
-    const std::vector<Mover> movers = subject.movers(cell.device.kind);
+    const std::vector<Mover> movers = detail::movers_of(subject, cell.device.kind);
     if (is_cpu(mode)) {
       for (const Mover& mover : movers) plan.rows.push_back({mover.name, mode, false});
     } else if (!movers.empty()) {
       plan.rows.push_back({std::string(kMover), mode, false});
     }
-    plan.rows.push_back({std::string(kFloor), mode, false});
+    if (cell.device.kind != DeviceKind::hip) plan.rows.push_back({std::string(kFloor), mode, false});
     if (!is_cpu(mode)) continue;
     for (const std::string_view ceiling : {kCopy, kCopyNt, kInPlace, kRead}) {
       if (mode == Mode::cpu_warm && ceiling == kCopyNt) continue;  // goes past the caches by design
@@ -84,6 +85,10 @@ int64_t sets_needed(const Subject& subject, const Settings& settings, bool warm,
     return std::max<int64_t>(1, std::min(std::max<int64_t>(3, span), most));
   }
   return std::max<int64_t>(1, std::min(std::max(least, cold), most));
+}
+
+std::vector<Mover> detail::movers_of(Subject& subject, DeviceKind device) {
+  return device == DeviceKind::hip ? std::vector<Mover>() : subject.movers(device);
 }
 
 double detail::fastest_p50(const std::vector<Contestant>& contestants, const std::vector<std::string>& names) {

@@ -68,6 +68,8 @@ Status measure_cpu(const Cell& cell, const Settings& settings, Subject& subject,
                    const std::function<void(double)>& progress, std::vector<Result>* results);
 Status measure_gpu(const Cell& cell, const Settings& settings, Subject& subject,
                    const std::function<void(double)>& progress, std::vector<Result>* results);
+/// The subject's movers on a kind of device; none on AMD devices, which have no kernels of that kind.
+std::vector<Mover> movers_of(Subject& subject, DeviceKind device);
 /// The fastest of these contestants by p50 (NaN where there is none).
 double fastest_p50(const std::vector<Contestant>& contestants, const std::vector<std::string>& names);
 }  // namespace detail

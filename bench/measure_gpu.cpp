@@ -10,6 +10,7 @@
 #include "silt/device.hpp"
 
 #include "bench/gpu_protocol.hpp"
+#include "bench/hip/hip_protocol.hpp"
 #include "bench/measure.hpp"
 #include "core/status.hpp"
 #include "device/memory.hpp"
@@ -54,8 +55,9 @@ struct Series {
   }
   Status sample(double* us) {
     if (mode != Mode::eager) return graph->sample(us);
-    return gpu::sample_eager(
-        device, launches, [this](int64_t i, void* stream) { return launch(i % sets, launch_of(mode, stream)); }, us);
+    const auto one = [this](int64_t i, void* stream) { return launch(i % sets, launch_of(mode, stream)); };
+    return device.kind == DeviceKind::hip ? hip_gpu::sample_eager(device, launches, one, us)
+                                          : gpu::sample_eager(device, launches, one, us);
   }
   /// As many whole rotations as make a sample of `sample_us`. Short graphs say little about long ones (one launch alone
   /// takes four times its share of a long graph), so the estimate is made again until it holds.
@@ -194,7 +196,7 @@ Status detail::measure_gpu(const Cell& cell, const Settings& settings, Subject& 
   VerifiedRows verified;
   SILT_TRY(verify_kernels(cell, subject, &verified));
   const Plan rows = plan(cell, subject);
-  const std::vector<Mover> movers = subject.movers(DeviceKind::cuda);
+  const std::vector<Mover> movers = movers_of(subject, cell.device.kind);
   std::vector<Extras> extras;
   Field field(cell.device, settings);
   SILT_TRY(add_rows(rows, cell.device, settings, subject, sets, movers, field, &extras));
@@ -226,7 +228,29 @@ Status detail::measure_gpu(const Cell& cell, const Settings& settings, Subject& 
   return verify_kernels(cell, subject, &verified);
 }
 
+namespace {
+
+/// Of an AMD device the copy alone: half of a stretch to the other half, as long as a quarter of what is free allows.
+Status measure_copy(Device device, Settings* settings) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
+  int64_t free = 0;
+  SILT_TRY(hip_gpu::free_memory(device, &free));
+  const int64_t piece = std::min(free / 8 / 256 * 256, kMostBytes);
+  DeviceBuffer memory;
+  SILT_TRY(DeviceBuffer::make(device, static_cast<size_t>(2 * piece), &memory));
+  Field field(device, *settings);
+  SILT_TRY(field.add("copy", Mode::eager, 1, [&](int64_t, const Launch&) {
+    return hip_gpu::launch_copy(memory.data() + piece, memory.data(), static_cast<size_t>(piece), device);
+  }));
+  SILT_TRY(field.run_rounds(settings->samples, [](double) {}));
+  settings->device_copy_gbs = 2.0 * static_cast<double>(piece) / field.fastest(Mode::eager, {"copy"}) * 1e-3;
+  return {};
+}
+
+}  // namespace
+
 Status measure_device_ceilings(Device device, Settings* settings) {
+  if (device.kind == DeviceKind::hip) return measure_copy(device, settings);
   constexpr int64_t kPiece = int64_t{1} << 30;
   constexpr int64_t kPieces = 4;
   DeviceBuffer memory;

@@ -12,6 +12,7 @@
 #include "bench/build_commit.hpp"
 #include "bench/ceilings.hpp"
 #include "bench/gpu_protocol.hpp"
+#include "bench/hip/hip_protocol.hpp"
 #include "bench/progress.hpp"
 #include "core/status.hpp"
 
@@ -159,7 +160,8 @@ std::string compiler() {
 Status add_context(Device device, const Settings& settings) {
   DeviceFacts facts;
   SILT_TRY(device_facts(device, &facts));
-  const gpu::Versions versions = gpu::versions();
+  const gpu::Versions versions =
+      device.kind == DeviceKind::hip ? gpu::Versions{hip_gpu::driver(), "none"} : gpu::versions();
   const auto add = [](const char* key, const std::string& value) { benchmark::AddCustomContext(key, value); };
   add("protocol", fmt::format("{}", kProtocolVersion));
   add("device", to_string(facts));
@@ -180,7 +182,7 @@ Status add_context(Device device, const Settings& settings) {
     add("fma_gflops", fmt::format("{:.1f}", percentile(rates, 0.5)));
   } else {
     add("device_copy_gbs", fmt::format("{:.0f}", settings.device_copy_gbs));
-    add("device_read_gbs", fmt::format("{:.0f}", settings.device_read_gbs));
+    if (device.kind != DeviceKind::hip) add("device_read_gbs", fmt::format("{:.0f}", settings.device_read_gbs));
   }
   return {};
 }

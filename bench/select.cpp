@@ -62,7 +62,11 @@ Status parse_device(const std::string& text, Device* device) {
     *device = {DeviceKind::cuda, static_cast<int32_t>(index)};
     return {};
   }
-  return invalid("device: has \"{}\", needs cpu, cuda or cuda:N", text);
+  if (text == "hip" || (text.starts_with("hip:") && parse_number(text.substr(4), &index) && index >= 0)) {
+    *device = {DeviceKind::hip, static_cast<int32_t>(index)};
+    return {};
+  }
+  return invalid("device: has \"{}\", needs cpu, cuda, cuda:N, hip or hip:N", text);
 }
 
 Status find_set(const std::string& name, const NamedSet** set) {
@@ -79,9 +83,17 @@ Status find_set(const std::string& name, const NamedSet** set) {
 
 Status check_mode(Mode mode, Device device) {
   const bool cpu = mode == Mode::cpu || mode == Mode::cpu_warm;
+  if (device.kind == DeviceKind::hip && mode != Mode::eager) {
+    return invalid("mode: has {}, needs eager (the one there is for AMD devices)", to_string(mode));
+  }
   if (cpu == (device.kind == DeviceKind::cpu)) return {};
   return invalid("mode: has {}, needs one of the {} modes", to_string(mode),
                  device.kind == DeviceKind::cpu ? "cpu" : "GPU");
+}
+
+Mode standard_mode(DeviceKind device) {
+  if (device == DeviceKind::hip) return Mode::eager;
+  return device == DeviceKind::cpu ? Mode::cpu : Mode::graph;
 }
 
 /// The modes asked for, where none are the entry's own.
@@ -128,7 +140,7 @@ Status gather(const Selection& selection, std::vector<Wanted>* all) {
   for (Wanted& wanted : *all) {
     SILT_TRY(narrow_modes(selection, &wanted));
     if (wanted.modes.empty() && !wanted.line.empty()) {
-      wanted.modes.push_back(wanted.device.kind == DeviceKind::cpu ? Mode::cpu : Mode::graph);
+      wanted.modes.push_back(standard_mode(wanted.device.kind));
     }
   }
   return {};

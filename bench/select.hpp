@@ -11,7 +11,7 @@ namespace silt::bench {
 struct Selection {
   std::vector<std::string> sets;
   std::vector<std::string> problems;
-  std::string device;                ///< "cpu", "cuda", "cuda:1"; empty: what the sets are for, else cpu
+  std::string device;                ///< "cpu", "cuda", "cuda:1", "hip:0"; empty: what the sets are for, else cpu
   std::string filter;                ///< a regular expression found in "<problem>/<kernel>/<mode>"
   std::vector<std::string> ops;      ///< keep these; empty: all
   std::vector<std::string> kernels;  ///< names, "all", or "auto" (what a call would take); empty: the set's own rule

@@ -73,7 +73,7 @@ Status SetArena::fill(int tensor, DType dtype, float low, float high, uint64_t s
   const std::vector<std::byte> values = pattern(dtype, low, high, seed);
   for (int64_t done = 0; done < bytes;) {
     const int64_t piece = std::min(bytes - done, static_cast<int64_t>(values.size()));
-    std::memcpy(at(tensor, 0) + done, values.data(), static_cast<size_t>(piece));
+    SILT_TRY(memory_.upload(static_cast<size_t>(offset(tensor, 0) + done), values.data(), static_cast<size_t>(piece)));
     done += piece;
   }
   return {};

@@ -204,7 +204,7 @@ TEST(Select, NothingSelectedIsAnError) {
     Selection selection;
     std::string message;
   };
-  std::vector<Case> cases(10);
+  std::vector<Case> cases(11);
   for (Case& c : cases) c.selection.sets = {"smoke"};
   cases[0].selection.filter = "no such row";
   cases[0].message = "nothing to measure: no row passes the filters";
@@ -223,9 +223,14 @@ TEST(Select, NothingSelectedIsAnError) {
   cases[7].selection.filter = "(";
   cases[7].message = "filter: has \"(\", needs a regular expression";
   cases[8].selection.device = "gpu";
-  cases[8].message = "device: has \"gpu\", needs cpu, cuda or cuda:N";
+  cases[8].message = "device: has \"gpu\", needs cpu, cuda, cuda:N, hip or hip:N";
   cases[9].selection.device = "cuda";
   cases[9].message = "device: has cuda, needs cpu (set smoke)";
+  cases[10].selection.sets = {};
+  cases[10].selection.problems = {"kda_decode b=1 h=1"};
+  cases[10].selection.device = "hip:0";
+  cases[10].selection.modes = {"graph"};
+  cases[10].message = "mode: has graph, needs eager (the one there is for AMD devices)";
   for (const Case& c : cases) {
     Selected selected;
     const Status status = select(c.selection, &selected);

@@ -8,6 +8,7 @@ namespace silt::hip {
 namespace {
 
 struct Found {
+  void* library = nullptr;
   Runtime runtime;
   std::string missing;
 };
@@ -31,6 +32,7 @@ Found find_runtime() {
   Found found;
   Runtime& r = found.runtime;
   void* library = open_library(&r.name);
+  found.library = library;
   if (library == nullptr) {
     found.missing = "no libamdhip64 (the HIP runtime of ROCm 6 or newer)";
     return found;
@@ -70,6 +72,7 @@ const Found& found() {
 
 const Runtime* runtime() { return found().missing.empty() ? &found().runtime : nullptr; }
 const std::string& runtime_missing() { return found().missing; }
+void* find_symbol(const char* name) { return runtime() == nullptr ? nullptr : dlsym(found().library, name); }
 
 Status error(std::string_view what, Error code) {
   const Runtime* r = runtime();

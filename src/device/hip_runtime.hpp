@@ -62,6 +62,8 @@ struct Runtime {
 /// Null where there is none that this library can use; `runtime_missing` says why. Looked for once.
 const Runtime* runtime();
 const std::string& runtime_missing();
+/// Another function of the runtime's library; null where it has none of that name, or where there is no runtime.
+void* find_symbol(const char* name);
 
 /// "hip: <what>: <the runtime's text>"; takes the error back from the runtime.
 Status error(std::string_view what, Error code);

@@ -1,7 +1,8 @@
-// A stand-in libamdhip64 for machines without an AMD GPU: what src/device/hip_runtime.hpp and scripts/replay-launch ask
-// of the runtime, on two devices (0: gfx942, 1: gfx950) whose kernels are the same sources as those of the code
-// objects, run by shim/workgroup.hpp in the memory of the host. So the library's own host code is what runs: it finds
-// this library by its name, picks a code object, which is looked into here, and hands over the argument block.
+// A stand-in libamdhip64 for machines without an AMD GPU: what src/device/hip_runtime.hpp, silt-bench and
+// scripts/replay-launch ask of the runtime, on two devices (0: gfx942, 1: gfx950) whose kernels are the same sources as
+// those of the code objects, run by shim/workgroup.hpp in the memory of the host. So the library's own host code is
+// what runs: it finds this library by its name, picks a code object, which is looked into here, and hands over the
+// argument block.
 //
 // Every second launch runs its workgroups and waves in reverse order: results must not depend on it.
 #include <atomic>
@@ -174,6 +175,17 @@ SILT_SHIM_API Error hipFree(void* data) {
 
 SILT_SHIM_API Error hipMemcpy(void* target, const void* source, size_t bytes, int) {
   std::memcpy(target, source, bytes);
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipMemcpyAsync(void* target, const void* source, size_t bytes, int, void*) {
+  std::memcpy(target, source, bytes);
+  return kSuccess;
+}
+
+/// Little: who measures in a share of it should not fill this machine.
+SILT_SHIM_API Error hipMemGetInfo(size_t* free, size_t* total) {
+  *free = *total = size_t{256} << 20;
   return kSuccess;
 }
 
