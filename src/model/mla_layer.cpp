@@ -46,12 +46,12 @@ using Item = AttentionItem;
 
 struct AttentionArgs {
   int64_t heads = 0;
-  int64_t width = 0;               ///< of a cached row
-  int64_t latent = 0;              ///< the part of it that is summed
-  float scale = 1.0F;              ///< of the scores
-  ConstTensorView cache;           ///< [slots, capacity, width]
-  const float* queries = nullptr;  ///< [rows, heads, width]
-  float* context = nullptr;        ///< [rows, heads, latent]
+  int64_t width = 0;         ///< of a cached row
+  int64_t latent = 0;        ///< the part of it that is summed
+  float scale = 1.0F;        ///< of the scores
+  ConstTensorView cache;     ///< [slots, capacity, width]
+  float* queries = nullptr;  ///< [rows, heads, width]; lost
+  float* context = nullptr;  ///< [rows, heads, latent]
 };
 
 /// The running softmax of an item's rows.
@@ -70,9 +70,11 @@ void attend(const AttentionArgs& args, const Item& item) {
   ItemRows rows;
   std::fill_n(rows.largest, item.rows, -std::numeric_limits<float>::infinity());
   std::fill_n(rows.total, item.rows, 0.0F);
+  float* queries = args.queries + first_row * args.width;
+  for (int64_t r = 0; r < item.rows; ++r) kernels.arrange[key](queries + r * args.width, args.width);
   float* sums = args.context + first_row * args.latent;
   std::fill_n(sums, item.rows * args.latent, 0.0F);
-  AttentionTile tile{.queries = args.queries + first_row * args.width,
+  AttentionTile tile{.queries = queries,
                      .rows = item.rows,
                      .width = args.width,
                      .latent = args.latent,
@@ -96,7 +98,9 @@ void attend(const AttentionArgs& args, const Item& item) {
     kernels.mix[key](tile);
   }
   for (int64_t r = 0; r < item.rows; ++r) {
-    for (int64_t c = 0; c < args.latent; ++c) sums[r * args.latent + c] /= rows.total[r];
+    float* row = sums + r * args.latent;
+    for (int64_t c = 0; c < args.latent; ++c) row[c] /= rows.total[r];
+    kernels.restore[key](row, args.latent);
   }
 }
 

@@ -131,6 +131,8 @@ void mix(const AttentionTile& t) {
   }
 }
 
+void keep(float*, int64_t) {}
+
 float softmax(float* scores, int64_t visible, float scale, float* largest, float* total) {
   std::fill(scores + visible, scores + kTilePositions, 0.0F);
   if (visible == 0) return 1.0F;
@@ -156,7 +158,11 @@ const CpuParts& cpu_plain_parts() {
     made.f32 = kernels<float>();
     made.bf16 = made.narrow;
     made.rows = row_kernels();
-    made.attention = {.score = {score<bf16>, score<float>}, .mix = {mix<bf16>, mix<float>}, .softmax = softmax};
+    made.attention = {.score = {score<bf16>, score<float>},
+                      .mix = {mix<bf16>, mix<float>},
+                      .softmax = softmax,
+                      .arrange = {keep, keep},
+                      .restore = {keep, keep}};
     return made;
   }();
   return parts;

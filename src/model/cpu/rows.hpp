@@ -48,6 +48,8 @@ struct AttentionTile {
   float* sums = nullptr;           ///< [rows, latent]
 };
 
+/// By type of the keys. The order of columns of queries and sums is the kernels' own: `arrange` is called once for a
+/// query of `width` columns, `restore` for sums of `latent`.
 struct AttentionKernels {
   /// scores[r][p] = queries[r] . keys[p]
   PerType<void (*)(const AttentionTile& tile)> score{};
@@ -56,6 +58,8 @@ struct AttentionKernels {
   /// Turns a row of scores into exp(scale * score - largest), zeros from `visible` on, with `largest` and `total`
   /// brought up to date; returns the factor of what was summed before.
   float (*softmax)(float* scores, int64_t visible, float scale, float* largest, float* total) = nullptr;
+  PerType<void (*)(float* query, int64_t width)> arrange{};
+  PerType<void (*)(float* sums, int64_t latent)> restore{};
 };
 
 }  // namespace silt

@@ -1,7 +1,9 @@
 // What: attention over a tile of the cache (rows.hpp) on one SIMD target, bf16 or fp32 keys as they lie there.
 //
 // Plan: scores as blocks of a few rows times a few positions, each with sixteen partial sums along the width; the mix
-// as a few rows times 64 columns, along the positions. Both keep their sums in registers.
+// as a few rows times 64 columns, along the positions. Both keep their sums in registers. bf16 keys are taken apart
+// into even and odd columns, half the work of widening them in order: queries are brought into that order before the
+// first tile (arrange) and sums out of it after the last one (restore).
 //
 // Rounding: fp32. A score is one chain of sixteen partial sums and one tree; a mixed column is one chain over the
 // positions: neither depends on the block it is computed in.
@@ -17,12 +19,12 @@ SILT_SIMD_BEGIN;
 namespace silt::SILT_SIMD_NAMESPACE::attention {
 
 constexpr int kBlockRows = kParts == 1 ? 4 : 2;
-constexpr int kBlockPositions = 4;
-constexpr int kBlockLanes = kParts == 4 ? 2 : 4;  ///< of columns in the mix
+constexpr int kBlockPositions = kParts == 1 ? 4 : 2;
+constexpr int kBlockPairs = kParts == 1 ? 2 : 1;  ///< of columns in the mix
 
 #define SILT_EACH_ROW _Pragma("GCC unroll 4") for (int r = 0; r < kRows; ++r)
 #define SILT_EACH_POSITION _Pragma("GCC unroll 4") for (int p = 0; p < kPositions; ++p)
-#define SILT_EACH_LANES _Pragma("GCC unroll 4") for (int j = 0; j < kColumns; ++j)
+#define SILT_EACH_PAIR _Pragma("GCC unroll 2") for (int j = 0; j < kPairs; ++j)
 
 /// Up to sixteen values, zeros behind them.
 template <class T>
@@ -39,12 +41,24 @@ SILT_INLINE void score_block(const AttentionTile& t, int64_t row, int64_t positi
   SILT_EACH_ROW SILT_EACH_POSITION sums_of[r][p] = zero();
   const Key* keys = static_cast<const Key*>(t.keys) + position * t.width;
   const float* queries = t.queries + row * t.width;
-  for (int64_t c = 0; c < t.width; c += kLanes) {
-    Lanes key[kPositions];
-    SILT_EACH_POSITION key[p] = load_some(keys + p * t.width + c, t.width - c);
+  int64_t c = 0;
+  for (; c + kPairColumns <= t.width; c += kPairColumns) {
+    Pair key[kPositions];
+    SILT_EACH_POSITION key[p] = load_pair(keys + p * t.width + c);
+    SILT_EACH_ROW {
+      const Lanes first = load(queries + r * t.width + c);
+      const Lanes second = load(queries + r * t.width + c + kLanes);
+      SILT_EACH_POSITION sums_of[r][p] =
+          multiply_add(second, key[p].second, multiply_add(first, key[p].first, sums_of[r][p]));
+    }
+  }
+  for (; c < t.width; c += kLanes) {
     SILT_EACH_ROW {
       const Lanes query = load_some(queries + r * t.width + c, t.width - c);
-      SILT_EACH_POSITION sums_of[r][p] = multiply_add(query, key[p], sums_of[r][p]);
+      SILT_EACH_POSITION {
+        const Lanes key = load_some(keys + p * t.width + c, t.width - c);
+        sums_of[r][p] = multiply_add(query, key, sums_of[r][p]);
+      }
     }
   }
   SILT_EACH_ROW {
@@ -66,48 +80,64 @@ void score_rows(const AttentionTile& t, int64_t row) {
   for (; position < t.positions; ++position) score_block<Key, kRows, 1>(t, row, position);
 }
 
-template <class Key, int kRows, int kColumns>
+template <class Key, int kRows, int kPairs>
 SILT_INLINE void mix_block(const AttentionTile& t, int64_t row, int64_t column) {
-  Lanes mixed[kRows][kColumns];
-  const int64_t left = t.latent - column;
+  Pair mixed[kRows][kPairs];
+  float* sums_at = t.sums + row * t.latent + column;
   SILT_EACH_ROW {
     const Lanes factor = broadcast(t.factors[row + r]);
-    SILT_EACH_LANES {
-      const float* from = t.sums + (row + r) * t.latent + column + j * kLanes;
-      mixed[r][j] = multiply(load_some(from, left - j * kLanes), factor);
+    SILT_EACH_PAIR {
+      const float* from = sums_at + r * t.latent + j * kPairColumns;
+      mixed[r][j] = {multiply(load(from), factor), multiply(load(from + kLanes), factor)};
     }
   }
   const Key* keys = static_cast<const Key*>(t.keys) + column;
   const float* scores = t.scores + row * kTilePositions;
   for (int64_t p = 0; p < t.positions; ++p, keys += t.width, ++scores) {
-    Lanes key[kColumns];
-    SILT_EACH_LANES key[j] = load_some(keys + j * kLanes, left - j * kLanes);
+    Pair key[kPairs];
+    SILT_EACH_PAIR key[j] = load_pair(keys + j * kPairColumns);
     SILT_EACH_ROW {
       const Lanes score = broadcast(scores[r * kTilePositions]);
-      SILT_EACH_LANES mixed[r][j] = multiply_add(key[j], score, mixed[r][j]);
-    }
-  }
-  SILT_EACH_ROW {
-    SILT_EACH_LANES {
-      float* to = t.sums + (row + r) * t.latent + column + j * kLanes;
-      if (left - j * kLanes >= kLanes) {
-        store(to, mixed[r][j]);
-      } else {
-        float some[kLanes];
-        store(some, mixed[r][j]);
-        std::copy_n(some, left - j * kLanes, to);
+      SILT_EACH_PAIR {
+        mixed[r][j].first = multiply_add(key[j].first, score, mixed[r][j].first);
+        mixed[r][j].second = multiply_add(key[j].second, score, mixed[r][j].second);
       }
     }
+  }
+  SILT_EACH_ROW SILT_EACH_PAIR {
+    float* to = sums_at + r * t.latent + j * kPairColumns;
+    store(to, mixed[r][j].first);
+    store(to + kLanes, mixed[r][j].second);
+  }
+}
+
+/// The last columns of a row, fewer than 32 of them, sixteen at a time.
+template <class Key>
+SILT_INLINE void mix_rest(const AttentionTile& t, int64_t row, int64_t column) {
+  for (; column < t.latent; column += kLanes) {
+    const int64_t left = std::min<int64_t>(kLanes, t.latent - column);
+    float* to = t.sums + row * t.latent + column;
+    Lanes mixed = multiply(load_some(to, left), broadcast(t.factors[row]));
+    const Key* keys = static_cast<const Key*>(t.keys) + column;
+    for (int64_t p = 0; p < t.positions; ++p, keys += t.width) {
+      mixed = multiply_add(load_some(keys, left), broadcast(t.scores[row * kTilePositions + p]), mixed);
+    }
+    float some[kLanes];
+    store(some, mixed);
+    std::copy_n(some, left, to);
   }
 }
 
 template <class Key, int kRows>
 void mix_rows(const AttentionTile& t, int64_t row) {
   int64_t column = 0;
-  for (; column + kBlockLanes * kLanes <= t.latent; column += kBlockLanes * kLanes) {
-    mix_block<Key, kRows, kBlockLanes>(t, row, column);
+  for (; column + kBlockPairs * kPairColumns <= t.latent; column += kBlockPairs * kPairColumns) {
+    mix_block<Key, kRows, kBlockPairs>(t, row, column);
   }
-  for (; column < t.latent; column += kLanes) mix_block<Key, kRows, 1>(t, row, column);
+  for (; column + kPairColumns <= t.latent; column += kPairColumns) mix_block<Key, kRows, 1>(t, row, column);
+  if (column < t.latent) {
+    for (int r = 0; r < kRows; ++r) mix_rest<Key>(t, row + r, column);
+  }
 }
 
 template <class Key>
@@ -163,12 +193,33 @@ inline float softmax(float* scores, int64_t visible, float scale, float* largest
   return factor;
 }
 
+/// Whole 32s of columns from their own order to that of bf16 pairs, and back.
+inline void arrange(float* row, int64_t count) {
+  for (int64_t c = 0; c + kPairColumns <= count; c += kPairColumns) {
+    const Pair pair = pair_of_columns<bf16>(load(row + c), load(row + c + kLanes));
+    store(row + c, pair.first);
+    store(row + c + kLanes, pair.second);
+  }
+}
+inline void restore(float* row, int64_t count) {
+  for (int64_t c = 0; c + kPairColumns <= count; c += kPairColumns) {
+    const Pair columns = columns_of_pair<bf16>({load(row + c), load(row + c + kLanes)});
+    store(row + c, columns.first);
+    store(row + c + kLanes, columns.second);
+  }
+}
+inline void keep(float*, int64_t) {}
+
 #undef SILT_EACH_ROW
 #undef SILT_EACH_POSITION
-#undef SILT_EACH_LANES
+#undef SILT_EACH_PAIR
 
 inline AttentionKernels kernels() {
-  return {.score = {score<bf16>, score<float>}, .mix = {mix<bf16>, mix<float>}, .softmax = softmax};
+  return {.score = {score<bf16>, score<float>},
+          .mix = {mix<bf16>, mix<float>},
+          .softmax = softmax,
+          .arrange = {arrange, keep},
+          .restore = {restore, keep}};
 }
 
 }  // namespace silt::SILT_SIMD_NAMESPACE::attention

@@ -220,6 +220,9 @@ struct TileCase {
         scores(static_cast<size_t>(r * kTilePositions), std::nanf("")),
         factors(static_cast<size_t>(r), 0.5F),
         sums(static_cast<size_t>(r * l), 0.25F) {}
+  void arrange(const AttentionKernels& kernels, int64_t row) {
+    kernels.arrange[type_index(type)](queries.data.as<float>() + row * width, width);
+  }
   AttentionTile tile(int64_t first, int64_t count) {
     return {.queries = queries.data.as<float>() + first * width,
             .rows = count,
@@ -239,7 +242,9 @@ TEST_P(Attention, ATileMatchesDoublePrecision) {
     for (const auto& [rows, positions, width, latent] :
          {std::array<int64_t, 4>{1, 1, 1, 1}, {2, 64, 192, 128}, {7, 63, 24, 17}, {5, 3, 33, 32}, {6, 64, 80, 79}}) {
       TileCase whole(rows, positions, width, latent, type);
+      for (int64_t r = 0; r < rows; ++r) whole.arrange(kernels, r);
       kernels.score[type_index(type)](whole.tile(0, rows));
+      const HostMatrix queries = random_matrix(DType::f32, rows, width, 10);
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t p = 0; p < kTilePositions; ++p) {
           const auto got = static_cast<double>(whole.scores[static_cast<size_t>(r * kTilePositions + p)]);
@@ -250,7 +255,7 @@ TEST_P(Attention, ATileMatchesDoublePrecision) {
           double exact = 0;
           double magnitude = 0;
           for (int64_t c = 0; c < width; ++c) {
-            const double term = static_cast<double>(whole.queries.at(r, c)) * static_cast<double>(whole.keys.at(p, c));
+            const double term = static_cast<double>(queries.at(r, c)) * static_cast<double>(whole.keys.at(p, c));
             exact += term;
             magnitude += std::abs(term);
           }
@@ -259,6 +264,7 @@ TEST_P(Attention, ATileMatchesDoublePrecision) {
       }
       kernels.mix[type_index(type)](whole.tile(0, rows));
       for (int64_t r = 0; r < rows; ++r) {
+        kernels.restore[type_index(type)](whole.sums.data() + r * latent, latent);
         for (int64_t c = 0; c < latent; ++c) {
           double exact = 0.125;
           double magnitude = 0.125;
@@ -275,8 +281,10 @@ TEST_P(Attention, ATileMatchesDoublePrecision) {
       // Each row alone has the same bits.
       TileCase alone(rows, positions, width, latent, type);
       for (int64_t r = 0; r < rows; ++r) {
+        alone.arrange(kernels, r);
         kernels.score[type_index(type)](alone.tile(r, 1));
         kernels.mix[type_index(type)](alone.tile(r, 1));
+        kernels.restore[type_index(type)](alone.sums.data() + r * latent, latent);
       }
       EXPECT_EQ(alone.sums, whole.sums);
     }
