@@ -39,24 +39,44 @@ constexpr int kParts = kLanes / kStep;
 #endif
 
 #define SILT_EACH_PART _Pragma("GCC unroll 4") for (int i = 0; i < kParts; ++i)
+#define SILT_EACH_OF(n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); ++i)
 
-struct Lanes {
-  FloatVector part[kParts];
+/// Registers that go through the same operations. One exponential and division take some 90 cycles from end to end, and
+/// a core looks ahead fewer operations than fill them: several Lanes go through long functions step by step.
+template <int kCount>
+struct Group {
+  FloatVector part[kCount];
 };
+using Lanes = Group<kParts>;
+
+/// Lanes that go through a function together: 8 registers where there are 32, 4 where there are 16, because an operand
+/// and a result of each are live at once.
+constexpr int kTogether = kParts == 1 ? 8 : 2;
+constexpr int kSeveral = kTogether * kParts;
+using Several = Group<kSeveral>;
+#define SILT_EACH_TOGETHER _Pragma("GCC unroll 8") for (int r = 0; r < kTogether; ++r)
+
+SILT_INLINE void put(Several& several, int r, Lanes x) { SILT_EACH_PART several.part[r * kParts + i] = x.part[i]; }
+SILT_INLINE Lanes take(const Several& several, int r) {
+  Lanes x;
+  SILT_EACH_PART x.part[i] = several.part[r * kParts + i];
+  return x;
+}
 
 struct Pair {
   Lanes first;
   Lanes second;
 };
 
+template <int kCount = kParts>
+SILT_INLINE Group<kCount> broadcast(float value) {
+  Group<kCount> r;
+  SILT_EACH_OF(kCount) r.part[i] = hn::Set(FloatTag(), value);
+  return r;
+}
 SILT_INLINE Lanes zero() {
   Lanes r;
   SILT_EACH_PART r.part[i] = hn::Zero(FloatTag());
-  return r;
-}
-SILT_INLINE Lanes broadcast(float value) {
-  Lanes r;
-  SILT_EACH_PART r.part[i] = hn::Set(FloatTag(), value);
   return r;
 }
 SILT_INLINE Lanes load(const float* from) {
@@ -66,52 +86,63 @@ SILT_INLINE Lanes load(const float* from) {
 }
 SILT_INLINE void store(float* to, Lanes a) { SILT_EACH_PART hn::StoreU(a.part[i], FloatTag(), to + i * kStep); }
 
-SILT_INLINE Lanes add(Lanes a, Lanes b) {
-  SILT_EACH_PART a.part[i] = hn::Add(a.part[i], b.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> add(Group<kCount> a, Group<kCount> b) {
+  SILT_EACH_OF(kCount) a.part[i] = hn::Add(a.part[i], b.part[i]);
   return a;
 }
-SILT_INLINE Lanes subtract(Lanes a, Lanes b) {
-  SILT_EACH_PART a.part[i] = hn::Sub(a.part[i], b.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> subtract(Group<kCount> a, Group<kCount> b) {
+  SILT_EACH_OF(kCount) a.part[i] = hn::Sub(a.part[i], b.part[i]);
   return a;
 }
-SILT_INLINE Lanes multiply(Lanes a, Lanes b) {
-  SILT_EACH_PART a.part[i] = hn::Mul(a.part[i], b.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> multiply(Group<kCount> a, Group<kCount> b) {
+  SILT_EACH_OF(kCount) a.part[i] = hn::Mul(a.part[i], b.part[i]);
   return a;
 }
-SILT_INLINE Lanes divide(Lanes a, Lanes b) {
-  SILT_EACH_PART a.part[i] = hn::Div(a.part[i], b.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> divide(Group<kCount> a, Group<kCount> b) {
+  SILT_EACH_OF(kCount) a.part[i] = hn::Div(a.part[i], b.part[i]);
   return a;
 }
 /// a * b + c, rounded once.
-SILT_INLINE Lanes multiply_add(Lanes a, Lanes b, Lanes c) {
-  SILT_EACH_PART c.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> multiply_add(Group<kCount> a, Group<kCount> b, Group<kCount> c) {
+  SILT_EACH_OF(kCount) c.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
   return c;
 }
 /// c - a * b, rounded once.
-SILT_INLINE Lanes multiply_subtract_from(Lanes a, Lanes b, Lanes c) {
-  SILT_EACH_PART c.part[i] = hn::NegMulAdd(a.part[i], b.part[i], c.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> multiply_subtract_from(Group<kCount> a, Group<kCount> b, Group<kCount> c) {
+  SILT_EACH_OF(kCount) c.part[i] = hn::NegMulAdd(a.part[i], b.part[i], c.part[i]);
   return c;
 }
 /// The larger of the two; NaN where `variable` is NaN (x86 returns its second operand then, hence the names).
-SILT_INLINE Lanes at_least(float limit, Lanes variable) {
-  SILT_EACH_PART variable.part[i] = hn::Max(hn::Set(FloatTag(), limit), variable.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> at_least(float limit, Group<kCount> variable) {
+  SILT_EACH_OF(kCount) variable.part[i] = hn::Max(hn::Set(FloatTag(), limit), variable.part[i]);
   return variable;
 }
 /// The smaller of the two; NaN where `variable` is NaN.
-SILT_INLINE Lanes at_most(float limit, Lanes variable) {
-  SILT_EACH_PART variable.part[i] = hn::Min(hn::Set(FloatTag(), limit), variable.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> at_most(float limit, Group<kCount> variable) {
+  SILT_EACH_OF(kCount) variable.part[i] = hn::Min(hn::Set(FloatTag(), limit), variable.part[i]);
   return variable;
 }
-SILT_INLINE Lanes square_root(Lanes a) {
-  SILT_EACH_PART a.part[i] = hn::Sqrt(a.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> square_root(Group<kCount> a) {
+  SILT_EACH_OF(kCount) a.part[i] = hn::Sqrt(a.part[i]);
   return a;
 }
-SILT_INLINE Lanes negate(Lanes a) {
-  SILT_EACH_PART a.part[i] = hn::Neg(a.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> negate(Group<kCount> a) {
+  SILT_EACH_OF(kCount) a.part[i] = hn::Neg(a.part[i]);
   return a;
 }
-SILT_INLINE Lanes magnitude(Lanes a) {
-  SILT_EACH_PART a.part[i] = hn::Abs(a.part[i]);
+template <int kCount>
+SILT_INLINE Group<kCount> magnitude(Group<kCount> a) {
+  SILT_EACH_OF(kCount) a.part[i] = hn::Abs(a.part[i]);
   return a;
 }
 
@@ -135,6 +166,16 @@ SILT_INLINE float sum(Lanes a) {
   return hn::GetLane(hn::Add(two, hn::Shuffle2301(two)));
 }
 
+#if HWY_TARGET == HWY_AVX2
+namespace detail {
+SILT_INLINE __m256 add_parts(Lanes a) { return _mm256_add_ps(a.part[0].raw, a.part[1].raw); }
+/// Four sums of x, then four of y: element i and element i + 4.
+SILT_INLINE __m256 halved(__m256 x, __m256 y) {
+  return _mm256_add_ps(_mm256_permute2f128_ps(x, y, 0x20), _mm256_permute2f128_ps(x, y, 0x31));
+}
+}  // namespace detail
+#endif
+
 /// The sums of four Lanes, each by the tree of `sum`, in less than half the instructions.
 SILT_INLINE void sums(Lanes a, Lanes b, Lanes c, Lanes d, float* to) {
 #if HWY_TARGET == HWY_AVX3
@@ -147,6 +188,13 @@ SILT_INLINE void sums(Lanes a, Lanes b, Lanes c, Lanes d, float* to) {
   const __m512 one = _mm512_add_ps(two, _mm512_permute_ps(two, 0xb1));
   const __m512i places = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
   _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(places, one)));
+#elif HWY_TARGET == HWY_AVX2
+  // By halves of 8: the parts; by halves of 4: [a | b] and [c | d]; then inside the halves.
+  const __m256 ab = detail::halved(detail::add_parts(a), detail::add_parts(b));
+  const __m256 cd = detail::halved(detail::add_parts(c), detail::add_parts(d));
+  const __m256 two = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+  const __m256 one = _mm256_add_ps(_mm256_shuffle_ps(two, two, 0x88), _mm256_shuffle_ps(two, two, 0xdd));
+  _mm_storeu_ps(to, _mm_unpacklo_ps(_mm256_castps256_ps128(one), _mm256_extractf128_ps(one, 1)));
 #else
   to[0] = sum(a);
   to[1] = sum(b);

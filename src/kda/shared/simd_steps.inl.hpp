@@ -55,23 +55,29 @@ SILT_INLINE float dot(const Vector& a, const Vector& b) {
   return sum(total);
 }
 
-/// SiLU(bias + sum of weight * input) for channels c to c + 15; taps are oldest first, one channel after the other.
+/// bias + sum of weight * input for channels c to c + 15; taps are oldest first, one channel after the other.
 template <class Act>
-SILT_INLINE Lanes convolve_lanes(const float* weight, int64_t tap_stride, const float* bias, const Act* const* taps,
-                                 int64_t c) {
+SILT_INLINE Lanes weigh_taps(const float* weight, int64_t tap_stride, const float* bias, const Act* const* taps,
+                             int64_t c) {
   Lanes y = bias == nullptr ? zero() : load(bias + c);
   for (int64_t tap = 0; tap < kda::kTaps; ++tap)
     y = multiply_add(load(weight + tap * tap_stride + c), load(taps[tap] + c), y);
-  return silu(y);
+  return y;
 }
 
-/// One part of a head.
+/// Columns that go through a function together.
+constexpr int64_t kColumnsTogether = kTogether * kLanes;
+
+/// One part of a head: SiLU of its weighted taps.
 template <class Act>
 SILT_INLINE void convolve(const kda::HeadWeights& weights, int64_t part, const Act* const* taps, Vector& z) {
   const float* weight = weights.conv_weight + part * kda::kTaps * weights.tap_stride;
   const float* bias = weights.conv_bias == nullptr ? nullptr : weights.conv_bias + part * weights.tap_stride;
-  for (int64_t c = 0; c < kDim; c += kLanes) {
-    store(z.values + c, convolve_lanes(weight, weights.tap_stride, bias, taps, c));
+  for (int64_t c = 0; c < kDim; c += kColumnsTogether) {
+    Several y;
+    SILT_EACH_TOGETHER put(y, r, weigh_taps(weight, weights.tap_stride, bias, taps, c + r * kLanes));
+    y = silu(y);
+    SILT_EACH_TOGETHER store(z.values + c + r * kLanes, take(y, r));
   }
 }
 
@@ -109,15 +115,35 @@ SILT_INLINE void normalise(Vector& x, float scale) {
   scale_by(x, scale * (1.0F / std::sqrt(dot(x, x) + kda::kL2Epsilon)));
 }
 
+/// Decays from raw gate plus bias; `a` is exp(A_log) in every lane.
+template <bool kSafe>
+SILT_INLINE Several decays(const kda::HeadWeights& weights, Several a, Several g) {
+  if constexpr (kSafe) {
+    return exp(multiply(broadcast<kSeveral>(weights.lower_bound), sigmoid(multiply(a, g))));
+  } else {
+    return exp(negate(multiply(a, softplus(g))));
+  }
+}
+
+/// exp(A_log) in every lane.
+SILT_INLINE Several gate_slope(const kda::HeadWeights& weights) {
+  const Lanes a = exp(broadcast(weights.A_log));
+  Several all;
+  SILT_EACH_TOGETHER put(all, r, a);
+  return all;
+}
+
 template <class Act>
 SILT_INLINE void decay_factors(const kda::HeadWeights& weights, const Act* raw_gate, Vector& decay) {
-  const Lanes a = exp(broadcast(weights.A_log));
-  const Lanes bound = broadcast(weights.lower_bound);
-  for (int64_t c = 0; c < kDim; c += kLanes) {
-    const Lanes g = add(load(raw_gate + c), load(weights.dt_bias + c));
-    const Lanes log_decay =
-        weights.gate == kda::Gate::safe ? multiply(bound, sigmoid(multiply(a, g))) : negate(multiply(a, softplus(g)));
-    store(decay.values + c, exp(log_decay));
+  const Several a = gate_slope(weights);
+  for (int64_t c = 0; c < kDim; c += kColumnsTogether) {
+    Several g;
+    SILT_EACH_TOGETHER {
+      const int64_t at = c + r * kLanes;
+      put(g, r, add(load(raw_gate + at), load(weights.dt_bias + at)));
+    }
+    g = weights.gate == kda::Gate::safe ? decays<true>(weights, a, g) : decays<false>(weights, a, g);
+    SILT_EACH_TOGETHER store(decay.values + c + r * kLanes, take(g, r));
   }
 }
 
@@ -240,19 +266,32 @@ SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int6
   }
 }
 
+/// y = x * scale * weight * act(gate)
+template <class GateAct, class Out>
+SILT_INLINE void gated_scaled(const Vector& x, const GateAct* gate, const float* weight, float scale,
+                              GateActivation activation, Out* y) {
+  static_assert(kTogether % 2 == 0);
+  for (int64_t c = 0; c < kDim; c += kColumnsTogether) {
+    Several open;
+    SILT_EACH_TOGETHER put(open, r, load(gate + c + r * kLanes));
+    open = activation == GateActivation::sigmoid ? sigmoid(open) : silu(open);
+    Lanes result[kTogether];
+    SILT_EACH_TOGETHER {
+      const int64_t at = c + r * kLanes;
+      const Lanes scaled = multiply(multiply(load(x.values + at), broadcast(scale)), load(weight + at));
+      result[r] = multiply(scaled, take(open, r));
+    }
+    _Pragma("GCC unroll 4") for (int r = 0; r < kTogether; r += 2)
+        store_pair(y + c + r * kLanes, pair_of_columns<Out>(result[r], result[r + 1]));
+  }
+}
+
 /// y = x * rsqrt(mean(x^2) + eps) * weight * act(gate)
 template <class GateAct, class Out>
 SILT_INLINE void gated_norm(const Vector& x, const GateAct* gate, const float* weight, float eps,
                             GateActivation activation, Out* y) {
-  const float r = 1.0F / std::sqrt(dot(x, x) / static_cast<float>(kDim) + eps);
-  Vector result;
-  for (int64_t c = 0; c < kDim; c += kLanes) {
-    const Lanes open = load(gate + c);
-    const Lanes factor = activation == GateActivation::sigmoid ? sigmoid(open) : silu(open);
-    const Lanes scaled = multiply(multiply(load(x.values + c), broadcast(r)), load(weight + c));
-    store(result.values + c, multiply(scaled, factor));
-  }
-  store_head(result, y);
+  const float scale = 1.0F / std::sqrt(dot(x, x) / static_cast<float>(kDim) + eps);
+  gated_scaled(x, gate, weight, scale, activation, y);
 }
 
 }  // namespace silt::SILT_SIMD_NAMESPACE::kda_steps

@@ -17,6 +17,10 @@ struct SimdFunctions {
   void (*sigmoid)(const float* in, float* out);
   void (*silu)(const float* in, float* out);
   void (*softplus)(const float* in, float* out);
+  void (*silu_softplus)(const float* in, float* out);
+  // The same for `together` times sixteen at once.
+  int together;
+  void (*several)(const float* in, float* out);
   float (*sum)(const float* lanes);
   // 4 * 16 lanes to four sums.
   void (*sums)(const float* lanes, float* out);

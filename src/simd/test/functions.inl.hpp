@@ -9,6 +9,14 @@ inline void run_exp(const float* in, float* out) { store(out, exp(load(in))); }
 inline void run_sigmoid(const float* in, float* out) { store(out, sigmoid(load(in))); }
 inline void run_silu(const float* in, float* out) { store(out, silu(load(in))); }
 inline void run_softplus(const float* in, float* out) { store(out, softplus(load(in))); }
+/// kTogether Lanes at once.
+inline void run_several(const float* in, float* out) {
+  Several x;
+  SILT_EACH_TOGETHER put(x, r, load(in + r * kLanes));
+  x = softplus(silu(x));
+  SILT_EACH_TOGETHER store(out + r * kLanes, take(x, r));
+}
+inline void run_silu_softplus(const float* in, float* out) { store(out, softplus(silu(load(in)))); }
 inline float run_sum(const float* lanes) { return sum(load(lanes)); }
 
 inline void run_sums(const float* lanes, float* out) {
@@ -77,6 +85,9 @@ inline SimdFunctions functions(std::string_view name) {
   f.sigmoid = run_sigmoid;
   f.silu = run_silu;
   f.softplus = run_softplus;
+  f.together = kTogether;
+  f.several = run_several;
+  f.silu_softplus = run_silu_softplus;
   f.sum = run_sum;
   f.sums = run_sums;
   f.widen = run_widen;

@@ -232,6 +232,19 @@ TEST_P(Simd, FunctionsAreWithinTheirBounds) {
   }
 }
 
+TEST_P(Simd, SeveralAreEachAsAlone) {
+  Random random(3);
+  std::vector<float> in(static_cast<size_t>(f().together) * 16);
+  std::vector<float> out(in.size());
+  std::vector<float> alone(in.size());
+  for (int run = 0; run < 1000; ++run) {
+    for (float& x : in) x = random.uniform(-110.0F, 110.0F);
+    f().several(in.data(), out.data());
+    for (size_t i = 0; i < in.size(); i += 16) f().silu_softplus(in.data() + i, alone.data() + i);
+    ASSERT_EQ(std::memcmp(out.data(), alone.data(), out.size() * sizeof(float)), 0);
+  }
+}
+
 TEST_P(Simd, FunctionsAtTheEnds) {
   const auto value = [&](void (*run)(const float*, float*), float x) {
     float in[16];

@@ -35,8 +35,8 @@ struct Weights {
 
 template <class Act, class Out>
 SILT_INLINE void convolve_pair(const Weights& w, const Act* const* taps, int64_t c, Out* to) {
-  const Lanes low = kda_steps::convolve_lanes(w.weight, w.tap_stride, w.bias, taps, c);
-  const Lanes high = kda_steps::convolve_lanes(w.weight, w.tap_stride, w.bias, taps, c + kLanes);
+  const Lanes low = silu(kda_steps::weigh_taps(w.weight, w.tap_stride, w.bias, taps, c));
+  const Lanes high = silu(kda_steps::weigh_taps(w.weight, w.tap_stride, w.bias, taps, c + kLanes));
   store_pair(to, pair_of_columns<Out>(low, high));
 }
 

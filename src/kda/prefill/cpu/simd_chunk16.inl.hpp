@@ -8,9 +8,10 @@
 //   D_i = d_0 ... d_i,  kc_ij = k_j d_{j+1} ... d_i,  L_ij = k_i.kc_ij (j < i),  A_ij = q_i.kc_ij (j <= i),
 //   e_i = beta_i (v_i - S (k_i D_i) - sum_{j<i} L_ij e_j),  o_i = S (q_i D_i) + sum_{j<=i} A_ij e_j,
 //   S' = S D_15 + sum_j e_j kc_15,j.
-// kc is a vector per key that walks on by one decay a token: every factor is at most 1, nothing is divided, no
-// difference is exponentiated, so that the whole range of the gates is safe and a decay of 0 is a 0. L and A are
-// triangles and only their own half is computed or read: no token meets a later one, NaN included.
+// k_i D_i, q_i D_i, kc_15,j, L and A are made by blocks of tokens (simd_triangles.inl.hpp): every factor is a product
+// of decays, at most 1, nothing is divided, no difference is exponentiated, so that the whole range of the gates is
+// safe and a decay of 0 is a 0. L and A are triangles and only their own half is computed or read: no token meets a
+// later one, NaN included.
 //
 // Data path: the state lives in panels (simd_panels.inl.hpp), 8 KiB each. A panel is in L1 for all that the chunk does
 // to it: products with the 32 vectors k_i D_i and q_i D_i, the triangle, the update; then it is back in L2 for 16
@@ -30,7 +31,7 @@
 
 #include "kda/prefill/cpu/cpu_simd_chunk16.hpp"
 #include "kda/prefill/cpu/simd_panels.inl.hpp"
-#include "kda/prefill/cpu/simd_sequences.inl.hpp"
+#include "kda/prefill/cpu/simd_triangles.inl.hpp"
 
 SILT_SIMD_BEGIN;
 namespace silt::SILT_SIMD_NAMESPACE::prefill {
@@ -38,81 +39,26 @@ namespace silt::SILT_SIMD_NAMESPACE::prefill {
 using kda_prefill_cpu_simd_chunk16::kChunk;
 static_assert(kChunk == kBlock, "a chunk ends where the sharers meet");
 
-/// Rows of a register tile: as many accumulators as hide the latency of a multiply-add (8 on AVX2, in two registers
-/// each; 16 where there are 32 registers).
-constexpr int64_t kTileRows = kStep >= 16 ? 16 : 4;
-#define SILT_EACH_ROW _Pragma("GCC unroll 16") for (int64_t r = 0; r < kTileRows; ++r)
-static_assert(2 * kChunk % kTileRows == 0 && kDim % kTileRows == 0, "tiles are whole");
-
-struct Chunk {
-  Vector decayed[2 * kChunk];  ///< k_i D_i and q_i D_i in turn
-  Vector carried[kChunk];      ///< kc: the keys with the decays of the tokens behind them
-  Vector decay;                ///< D of the last token so far
-  Vector v[kChunk];
-  float beta[kChunk];
-  float with_k[kChunk][kChunk];  ///< L
-  float with_q[kChunk][kChunk];  ///< A
-};
-
-// ---- What a chunk needs of its tokens, before it meets the state
-/// Keys j to j + kKeys - 1 walk on by the decay of token i and meet its k and q.
-template <int kKeys>
-SILT_INLINE void meet_keys(Chunk& chunk, int64_t i, int64_t j, const kda_steps::Step& step) {
-  Lanes k_sum[2] = {zero(), zero()};
-  Lanes q_sum[2] = {zero(), zero()};
-  for (int64_t c = 0; c < kDim; c += kLanes) {
-    const Lanes decay = load(step.decay.values + c);
-    const Lanes k = load(step.k.values + c);
-    const Lanes q = load(step.q.values + c);
-    _Pragma("GCC unroll 2") for (int r = 0; r < kKeys; ++r) {
-      float* key = chunk.carried[j + r].values + c;
-      const Lanes walked = multiply(load(key), decay);
-      store(key, walked);
-      k_sum[r] = multiply_add(walked, k, k_sum[r]);
-      q_sum[r] = multiply_add(walked, q, q_sum[r]);
-    }
-  }
-  alignas(16) float total[4];
-  sums(k_sum[0], k_sum[1], q_sum[0], q_sum[1], total);
-  __builtin_memcpy(chunk.with_k[i] + j, total, kKeys * sizeof(float));
-  __builtin_memcpy(chunk.with_q[i] + j, total + 2, kKeys * sizeof(float));
+/// Rows of a register tile: as many accumulators as hide the latency of a multiply-add, 12 or 16, and as many as there
+/// are registers for (two to a row on AVX2, four on NEON).
+constexpr int64_t kTileRows = kParts == 1 ? 16 : kParts == 2 ? 6 : 4;
+/// Rows of the tiles that take what is left.
+constexpr int64_t kRestRows = 4;
+/// Where the tiles of kTileRows end.
+constexpr int64_t whole_tiles(int64_t rows) {
+  int64_t end = rows / kTileRows * kTileRows;
+  while ((rows - end) % kRestRows != 0) end -= kTileRows;
+  return end;
 }
-
-/// Token i of the chunk: v, beta, rows i of both triangles, k D and q D.
-inline void add_token(Chunk& chunk, int64_t i, kda_steps::Step& step) {
-  kda_steps::normalise(step.q, kda_steps::kScale);
-  kda_steps::normalise(step.k, 1.0F);
-  int64_t j = 0;
-  for (; j + 2 <= i; j += 2) meet_keys<2>(chunk, i, j, step);
-  for (; j < i; ++j) meet_keys<1>(chunk, i, j, step);
-  chunk.with_q[i][i] = kda_steps::dot(step.k, step.q);
-  chunk.carried[i] = step.k;
-  chunk.v[i] = step.v;
-  chunk.beta[i] = step.beta;
-  for (int64_t c = 0; c < kDim; c += kLanes) {
-    Lanes decay = load(step.decay.values + c);
-    if (i > 0) decay = multiply(load(chunk.decay.values + c), decay);
-    store(chunk.decay.values + c, decay);
-    store(chunk.decayed[2 * i].values + c, multiply(load(step.k.values + c), decay));
-    store(chunk.decayed[2 * i + 1].values + c, multiply(load(step.q.values + c), decay));
-  }
-}
-
-template <class Act, class Stored>
-void gather(const Head<Act, Stored>& head, int64_t first, Chunk& chunk) {
-  for (int64_t i = 0; i < kChunk; ++i) {
-    kda_steps::Step step;
-    head.front(first + i, step);
-    add_token(chunk, i, step);
-  }
-}
+#define SILT_EACH_ROW _Pragma("GCC unroll 16") for (int64_t r = 0; r < kRows; ++r)
 
 // ---- What a chunk does to a panel
-/// The panel times vectors [first, first + kTileRows) of `decayed`.
-SILT_INLINE void tile_products(const Chunk& chunk, int64_t first, const float* panel, float* products) {
-  Lanes total[kTileRows];
+/// The panel times rows [first, first + kRows): k_i D_i of every token, then q_i D_i.
+template <int64_t kRows>
+SILT_INLINE void tile_products(const Block& block, int64_t first, const float* panel, float* products) {
+  Lanes total[kRows];
   SILT_EACH_ROW total[r] = zero();
-  const float* vectors = chunk.decayed[first].values;
+  const float* vectors = block.rows[first].values;
   for (int64_t k = 0; k < kDim; ++k) {
     const Lanes state = load(panel + k * kLanes);
     SILT_EACH_ROW total[r] = multiply_add(broadcast(vectors[r * kDim + k]), state, total[r]);
@@ -120,41 +66,76 @@ SILT_INLINE void tile_products(const Chunk& chunk, int64_t first, const float* p
   SILT_EACH_ROW store(products + (first + r) * kLanes, total[r]);
 }
 
-/// e of every token, and o of every token for the rows from v on.
-SILT_INLINE void solve(const Chunk& chunk, const float* products, int64_t v, float* e, Vector* o) {
-  for (int64_t i = 0; i < kChunk; ++i) {
-    Lanes open = subtract(load(chunk.v[i].values + v), load(products + 2 * i * kLanes));
-    Lanes read = load(products + (2 * i + 1) * kLanes);
-    for (int64_t j = 0; j < i; ++j) {
-      const Lanes earlier = load(e + j * kLanes);
-      open = multiply_subtract_from(broadcast(chunk.with_k[i][j]), earlier, open);
-      read = multiply_add(broadcast(chunk.with_q[i][j]), earlier, read);
-    }
-    const Lanes correction = multiply(open, broadcast(chunk.beta[i]));
-    store(e + i * kLanes, correction);
-    store(o[i].values + v, multiply_add(broadcast(chunk.with_q[i][i]), correction, read));
+/// Tokens whose sums are held in registers: 8 accumulators.
+constexpr int kSolved = 4;
+
+/// What token i owes to the correction of token j.
+SILT_INLINE void owe(const Triangles& triangles, int64_t i, int64_t j, FloatVector correction, FloatVector& open,
+                     FloatVector& read) {
+  open = hn::NegMulAdd(hn::Set(FloatTag(), triangles.with_k[i][j]), correction, open);
+  read = hn::MulAdd(hn::Set(FloatTag(), triangles.with_q[i][j]), correction, read);
+}
+
+/// Tokens [first, first + kSolved) of one register's values: what they owe to the blocks before is summed for all of
+/// them at once. `v`, `o` and `e` point at the values of token 0.
+SILT_INLINE void solve_tokens(const Block& block, const Triangles& triangles, const float* products, int64_t first,
+                              const float* v, float* e, float* o) {
+  const FloatTag tag;
+  FloatVector open[kSolved];
+  FloatVector read[kSolved];
+  _Pragma("GCC unroll 4") for (int r = 0; r < kSolved; ++r) {
+    const int64_t i = first + r;
+    open[r] = hn::Sub(hn::LoadU(tag, v + i * kDim), hn::LoadU(tag, products + i * kLanes));
+    read[r] = hn::LoadU(tag, products + (kChunk + i) * kLanes);
+  }
+  for (int64_t j = 0; j < first; ++j) {
+    const auto earlier = hn::LoadU(tag, e + j * kLanes);
+    _Pragma("GCC unroll 4") for (int r = 0; r < kSolved; ++r) owe(triangles, first + r, j, earlier, open[r], read[r]);
+  }
+  _Pragma("GCC unroll 4") for (int r = 0; r < kSolved; ++r) {
+    const int64_t i = first + r;
+    const auto correction = hn::Mul(open[r], hn::Set(tag, block.beta[i]));
+    hn::StoreU(correction, tag, e + i * kLanes);
+    hn::StoreU(hn::MulAdd(hn::Set(tag, triangles.with_q[i][i]), correction, read[r]), tag, o + i * kDim);
+    _Pragma("GCC unroll 4") for (int later = r + 1; later < kSolved; ++later)
+        owe(triangles, first + later, i, correction, open[later], read[later]);
   }
 }
 
-/// Keys [k, k + kTileRows) of the panel after the chunk.
-SILT_INLINE void tile_update(const Chunk& chunk, int64_t k, const float* e, float* panel) {
-  Lanes state[kTileRows];
-  SILT_EACH_ROW state[r] = multiply(load(panel + (k + r) * kLanes), broadcast(chunk.decay.values[k + r]));
+/// e of every token, and o of every token for the rows from v on.
+SILT_INLINE void solve(const Block& block, const Triangles& triangles, const float* products, int64_t v, float* e,
+                       Vector* o) {
+  for (int64_t at = 0; at < kLanes; at += kStep) {
+    for (int64_t first = 0; first < kChunk; first += kSolved) {
+      solve_tokens(block, triangles, products + at, first, block.v[0].values + v + at, e + at, o[0].values + v + at);
+    }
+  }
+}
+
+/// Keys [k, k + kRows) of the panel after the chunk.
+template <int64_t kRows>
+SILT_INLINE void tile_update(const Block& block, int64_t k, const float* e, float* panel) {
+  Lanes state[kRows];
+  SILT_EACH_ROW state[r] = multiply(load(panel + (k + r) * kLanes), broadcast(block.decay[0].values[k + r]));
   // Unrolled, its corrections would be hoisted out of the loop over keys, and out of the registers.
   _Pragma("GCC unroll 1") for (int64_t j = 0; j < kChunk; ++j) {
     const Lanes correction = load(e + j * kLanes);
-    SILT_EACH_ROW state[r] = multiply_add(broadcast(chunk.carried[j].values[k + r]), correction, state[r]);
+    SILT_EACH_ROW state[r] = multiply_add(broadcast(block.carried[j].values[k + r]), correction, state[r]);
   }
   SILT_EACH_ROW store(panel + (k + r) * kLanes, state[r]);
 }
 
 /// Rows v to v + 15 through the chunk.
-inline void run_panel(const Chunk& chunk, int64_t v, float* panel, Vector* o) {
+inline void run_panel(const Block& block, const Triangles& triangles, int64_t v, float* panel, Vector* o) {
   alignas(64) float products[2 * kChunk * kLanes];
   alignas(64) float e[kChunk * kLanes];
-  for (int64_t first = 0; first < 2 * kChunk; first += kTileRows) tile_products(chunk, first, panel, products);
-  solve(chunk, products, v, e, o);
-  for (int64_t k = 0; k < kDim; k += kTileRows) tile_update(chunk, k, e, panel);
+  int64_t row = 0;
+  for (; row < whole_tiles(2 * kChunk); row += kTileRows) tile_products<kTileRows>(block, row, panel, products);
+  for (; row < 2 * kChunk; row += kRestRows) tile_products<kRestRows>(block, row, panel, products);
+  solve(block, triangles, products, v, e, o);
+  int64_t k = 0;
+  for (; k < whole_tiles(kDim); k += kTileRows) tile_update<kTileRows>(block, k, e, panel);
+  for (; k < kDim; k += kRestRows) tile_update<kRestRows>(block, k, e, panel);
 }
 #undef SILT_EACH_ROW
 
@@ -169,12 +150,18 @@ void run_full_chunks(const Head<Act, Stored>& head, const Member& member, float*
   } else {
     std::fill(panels + share.begin * kDim, panels + share.end * kDim, 0.0F);
   }
-  Chunk chunk;
+  Block block;
+  Triangles triangles;
   for (int64_t first = 0; first + kChunk <= head.tokens(); first += kChunk) {
-    gather(head, first, chunk);
+    front_block(head, first, block);
+    make_triangles(block, triangles);
     Vector* o = member.outputs(first);
-    for (int64_t v = share.begin; v < share.end; v += kPanelRows) run_panel(chunk, v, panels + v * kDim, o);
-    finish_block(head, member, first, kChunk, o);
+    for (int64_t v = share.begin; v < share.end; v += kPanelRows) run_panel(block, triangles, v, panels + v * kDim, o);
+    if (member.sharers == 1) {
+      back_block(head, first, o);
+    } else {
+      finish_block(head, member, first, kChunk, o);
+    }
   }
   close_panels(panels, share.begin, share.end, rows);
 }

@@ -132,6 +132,29 @@ class Head {
     for (const auto& part : inputs_) part.store_history(tokens());
   }
 
+  // ---- For steps that take a run of tokens at once
+  [[nodiscard]] const kda::HeadWeights& weights() const { return weights_; }
+  [[nodiscard]] kda::HeadToken<Act> token(int64_t token) const {
+    return kda_prefill_token<Act>(p_, args_, rows_.begin + token, share.head);
+  }
+  [[nodiscard]] Act* output(int64_t token) const {
+    return kda_prefill_output<Act>(p_, args_, rows_.begin + token, share.head);
+  }
+  [[nodiscard]] int64_t x_stride() const { return p_.x_stride; }
+  [[nodiscard]] int64_t gate_stride() const { return p_.gate_stride; }
+  [[nodiscard]] int64_t output_gate_stride() const { return p_.output_gate_stride; }
+  /// What the convolution `part` of tokens `first` to `first + kBlock - 1` reads, oldest first.
+  void block_inputs(int64_t part, int64_t first, const Act* (&rows)[kda::kHistory + kBlock]) const {
+    for (int64_t i = 0; i < kBlock; i += kda::kTaps) {
+      const Act* taps[kda::kTaps];
+      inputs_[part].taps(first + i, taps);
+      std::copy_n(taps, kda::kTaps, rows + i);
+    }
+    for (int64_t i = 0; i < kda::kHistory; ++i) {
+      rows[kBlock + i] = token(first + kBlock - kda::kHistory + i).x + part * p_.p();
+    }
+  }
+
   const Share share;
   const bool known;      ///< whether state and history are what the memory holds
   Stored* const stored;  ///< the state in its slot
