@@ -183,11 +183,11 @@ SILT_INLINE void fold(Step& step) {
 constexpr int64_t kRowPairs = kDim / kPairColumns;
 constexpr int64_t kLineBytes = 64;
 
-/// Asks for row v of another head's state in L2.
-template <class Stored>
-SILT_INLINE void prefetch_row(const Stored* state, int64_t v) {
-  const char* row = reinterpret_cast<const char*>(state + v * kDim);
-  for (int64_t at = 0; at < kDim * static_cast<int64_t>(sizeof(Stored)); at += kLineBytes) prefetch_l2(row + at);
+/// Asks for `count` neighbouring elements in L2.
+template <class T>
+SILT_INLINE void ask_for(const T* from, int64_t count) {
+  const char* first = reinterpret_cast<const char*>(from);
+  for (int64_t at = 0; at < count * static_cast<int64_t>(sizeof(T)); at += kLineBytes) prefetch_l2(first + at);
 }
 
 /// Rows of a state that are worked on at once: 8 KiB of fp32, in L1 between their two passes.
@@ -203,16 +203,25 @@ SILT_INLINE Held hold(const Vector& x) {
   return r;
 }
 
-/// S.(decay*k) and S.(decay*q) of a block.
+/// Rows whose sums are held in registers beside the vectors: their additions hide each other's latency.
+constexpr int kProductRows = kStep >= 16 ? 4 : 2;
+/// Rows of the coming state that are asked for under the products of a block; the others under its update.
+constexpr int kAskedEarly = kBlockRows / 2;
+
+/// S.(decay*k) and S.(decay*q) of a block; `next`, if any, are the rows to ask for meanwhile.
 template <class Stored>
-SILT_INLINE void block_products(const Step& step, const Stored* rows, float* with_k, float* with_q) {
+SILT_INLINE void block_products(const Step& step, const Stored* rows, const Stored* next, float* with_k,
+                                float* with_q) {
   const Held k = hold(step.decayed_k);
   const Held q = hold(step.decayed_q);
-  for (int64_t v = 0; v < kBlockRows; v += 2) {
-    Lanes k_sum[2] = {zero(), zero()};
-    Lanes q_sum[2] = {zero(), zero()};
+  for (int64_t v = 0; v < kBlockRows; v += kProductRows) {
+    constexpr int64_t kAsked = kAskedEarly * kProductRows / kBlockRows;
+    if (next != nullptr) ask_for(next + v / kProductRows * kAsked * kDim, kAsked * kDim);
+    Lanes k_sum[kProductRows];
+    Lanes q_sum[kProductRows];
+    _Pragma("GCC unroll 4") for (int64_t r = 0; r < kProductRows; ++r) k_sum[r] = q_sum[r] = zero();
     _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
-      _Pragma("GCC unroll 2") for (int64_t r = 0; r < 2; ++r) {
+      _Pragma("GCC unroll 4") for (int64_t r = 0; r < kProductRows; ++r) {
         const Pair row = load_pair(rows + (v + r) * kDim + i * kPairColumns);
         k_sum[r] = multiply_add(row.first, k.pair[i].first, k_sum[r]);
         q_sum[r] = multiply_add(row.first, q.pair[i].first, q_sum[r]);
@@ -220,19 +229,26 @@ SILT_INLINE void block_products(const Step& step, const Stored* rows, float* wit
         q_sum[r] = multiply_add(row.second, q.pair[i].second, q_sum[r]);
       }
     }
-    alignas(16) float total[4];
-    sums(k_sum[0], k_sum[1], q_sum[0], q_sum[1], total);
-    __builtin_memcpy(with_k + v, total, 2 * sizeof(float));
-    __builtin_memcpy(with_q + v, total + 2, 2 * sizeof(float));
+    if constexpr (kProductRows == 4) {
+      sums(k_sum[0], k_sum[1], k_sum[2], k_sum[3], with_k + v);
+      sums(q_sum[0], q_sum[1], q_sum[2], q_sum[3], with_q + v);
+    } else {
+      alignas(16) float total[4];
+      sums(k_sum[0], k_sum[1], q_sum[0], q_sum[1], total);
+      __builtin_memcpy(with_k + v, total, 2 * sizeof(float));
+      __builtin_memcpy(with_q + v, total + 2, 2 * sizeof(float));
+    }
   }
 }
 
-/// S = S*decay + e*k.
+/// S = S*decay + e*k; `next`, if any, are the rows to ask for meanwhile.
 template <class Stored>
-SILT_INLINE void block_update(const Step& step, const float* e, Stored* rows) {
+SILT_INLINE void block_update(const Step& step, const float* e, const Stored* next, Stored* rows) {
   const Held decay = hold(step.decay);
   const Held k = hold(step.k);
   for (int64_t v = 0; v < kBlockRows; ++v) {
+    constexpr int64_t kAsked = kDim * (kBlockRows - kAskedEarly) / kBlockRows;
+    if (next != nullptr) ask_for(next + kAskedEarly * kDim + v * kAsked, kAsked);
     const Lanes correction = broadcast(e[v]);
     _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
       Stored* to = rows + v * kDim + i * kPairColumns;
@@ -246,23 +262,21 @@ SILT_INLINE void block_update(const Step& step, const float* e, Stored* rows) {
 /// Rows [begin, end), multiples of kBlockRows, of a stored state of 128 x 128, in place; computed in fp32, rounded once
 /// where it is bf16. Two passes over a block, because the vectors of one pass fit the registers of AVX-512 and those of
 /// both do not: loads, not arithmetic, are what a single pass waits for. `next`, if any, is the state of the task to
-/// come: a row of it is asked for with every row of this one, because the hardware's own prefetcher stops at the end of
-/// a state, and the front and back of a task leave the memory idle.
+/// come: as much of it is asked for with every row as is worked on, because a core that has asked for more lines than
+/// it can wait for stops at its next load, and the hardware's own prefetcher stops at the end of a state.
 template <class Stored>
 SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int64_t end, const Stored* next, float* o) {
   for (int64_t v = begin; v < end; v += kBlockRows) {
     Stored* rows = state + v * kDim;
+    const Stored* next_rows = next == nullptr ? nullptr : next + v * kDim;
     alignas(64) float with_k[kBlockRows];
     alignas(64) float with_q[kBlockRows];
     alignas(64) float e[kBlockRows];
-    if (next != nullptr) {
-      for (int r = 0; r < kBlockRows; ++r) prefetch_row(next, v + r);
-    }
-    block_products(step, rows, with_k, with_q);
+    block_products(step, rows, next_rows, with_k, with_q);
     const Lanes correction = multiply(subtract(load(step.v.values + v), load(with_k)), broadcast(step.beta));
     store(o + v, multiply_add(correction, broadcast(step.kq), load(with_q)));
     store(e, correction);
-    block_update(step, e, rows);
+    block_update(step, e, next_rows, rows);
   }
 }
 

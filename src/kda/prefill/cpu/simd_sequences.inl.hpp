@@ -161,7 +161,8 @@ class Head {
 
  private:
   /// Asks for the inputs of a token in L2: they lie a row of all heads apart, further than the hardware looks ahead.
-  void ask_for(int64_t token) const {
+  /// Inlined always: to GCC a function that only asks has no effect, and it removes the calls.
+  SILT_INLINE void ask_for(int64_t token) const {
     if (token >= tokens()) return;
     const kda::HeadToken<Act> at = kda_prefill_token<Act>(p_, args_, rows_.begin + token, share.head);
     constexpr int64_t kLine = kda_steps::kLineBytes / static_cast<int64_t>(sizeof(Act));

@@ -31,6 +31,8 @@ using kda_steps::kDim;
 
 /// Below this many bytes of state met by tokens (four heads of one token) the caller works alone.
 constexpr int64_t kBytesAlone = 256 << 10;
+/// Tasks between the one at work and the one whose inputs are asked for.
+constexpr int64_t kInputsAhead = 2;
 /// Below 16 rows a share is all preparation.
 constexpr int64_t kMostSharers = 8;
 
@@ -151,10 +153,32 @@ void run_share(const Call<Stored>& call, const Share& share, const Stored* next)
   }
 }
 
+/// Asks for a head of a tensor of either type.
+SILT_INLINE void ask_for_head(const void* data, DType dtype, int64_t at) {
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  kda_steps::ask_for(static_cast<const std::byte*>(data) + at * size, kDim * size);
+}
+
+/// Asks for what the first token of a unit reads and writes beside its state. Inlined always: to GCC a function that
+/// only asks has no effect, and it removes the calls.
+template <class Stored>
+SILT_INLINE void ask_for_inputs(const Call<Stored>& call, int64_t unit) {
+  const Share share = call.share(unit);
+  const kda::Rows rows = kda::rows_of(call.args.offsets, share.sequence);
+  if (rows.count() == 0) return;
+  const int64_t first = share.head * kDim;
+  ask_for_head(call.args.q.data, call.p.qkv, rows.begin * call.p.q_stride + first);
+  ask_for_head(call.args.k.data, call.p.qkv, rows.begin * call.p.k_stride + first);
+  ask_for_head(call.args.v.data, call.p.qkv, rows.begin * call.p.v_stride + first);
+  ask_for_head(call.args.raw_gate.data, call.p.dtype, rows.begin * call.p.gate_stride + first);
+  ask_for_head(call.args.output.data, call.p.output, rows.begin * call.p.output_stride + first);
+}
+
 template <class Stored>
 void run_units(const Call<Stored>& call, int64_t begin, int64_t end) {
   for (int64_t unit = begin; unit < end; ++unit) {
     const bool ahead = call.look_ahead && unit + 1 < end;
+    if (call.look_ahead && unit + kInputsAhead < end) ask_for_inputs(call, unit + kInputsAhead);
     run_share(call, call.share(unit), ahead ? call.start(unit + 1) : nullptr);
   }
 }
