@@ -190,6 +190,40 @@ SILT_INLINE void ask_for(const T* from, int64_t count) {
   for (int64_t at = 0; at < count * static_cast<int64_t>(sizeof(T)); at += kLineBytes) prefetch_l2(first + at);
 }
 
+/// The state of the task to come, asked for in L2 a few lines at a time. A core that asks for more lines than it can
+/// wait for stops at its next load, and one that asks for none leaves the memory idle: so the lines are spread over
+/// everything a task does, rows and what comes before and behind them, by the time each takes.
+template <class Stored>
+class Ahead {
+ public:
+  /// A null state asks for nothing.
+  explicit Ahead(const Stored* state) : next_(reinterpret_cast<const char*>(state)) {
+    end_ = state == nullptr ? nullptr : next_ + kDim * kRowBytes;
+  }
+
+  /// Every fourth row, once for its products and once for its update: 7/8 of the state in all.
+  SILT_INLINE void ask_at_row(int64_t v) {
+    if (v % 4 == 0) ask(kRowBytes * 7 / 4);
+  }
+  /// Every step before the rows, some six of them for the last eighth.
+  SILT_INLINE void ask_at_step() { ask(kRowBytes * 11 / 4); }
+  SILT_INLINE void ask_for_rest() {
+    for (; next_ < end_; next_ += kLineBytes) prefetch_l2(next_);
+  }
+
+ private:
+  static constexpr int64_t kRowBytes = kDim * static_cast<int64_t>(sizeof(Stored));
+
+  SILT_INLINE void ask(int64_t bytes) {
+    if (next_ >= end_) return;
+    for (int64_t at = 0; at < bytes; at += kLineBytes) prefetch_l2(next_ + at);
+    next_ += bytes;
+  }
+
+  const char* next_;
+  const char* end_;
+};
+
 /// Rows of a state that are worked on at once: 8 KiB of fp32, in L1 between their two passes.
 constexpr int kBlockRows = kLanes;
 
@@ -205,18 +239,15 @@ SILT_INLINE Held hold(const Vector& x) {
 
 /// Rows whose sums are held in registers beside the vectors: their additions hide each other's latency.
 constexpr int kProductRows = kStep >= 16 ? 4 : 2;
-/// Rows of the coming state that are asked for under the products of a block; the others under its update.
-constexpr int kAskedEarly = kBlockRows / 2;
 
-/// S.(decay*k) and S.(decay*q) of a block; `next`, if any, are the rows to ask for meanwhile.
+/// S.(decay*k) and S.(decay*q) of a block.
 template <class Stored>
-SILT_INLINE void block_products(const Step& step, const Stored* rows, const Stored* next, float* with_k,
+SILT_INLINE void block_products(const Step& step, const Stored* rows, Ahead<Stored>& ahead, float* with_k,
                                 float* with_q) {
   const Held k = hold(step.decayed_k);
   const Held q = hold(step.decayed_q);
   for (int64_t v = 0; v < kBlockRows; v += kProductRows) {
-    constexpr int64_t kAsked = kAskedEarly * kProductRows / kBlockRows;
-    if (next != nullptr) ask_for(next + v / kProductRows * kAsked * kDim, kAsked * kDim);
+    ahead.ask_at_row(v);
     Lanes k_sum[kProductRows];
     Lanes q_sum[kProductRows];
     _Pragma("GCC unroll 4") for (int64_t r = 0; r < kProductRows; ++r) k_sum[r] = q_sum[r] = zero();
@@ -241,14 +272,13 @@ SILT_INLINE void block_products(const Step& step, const Stored* rows, const Stor
   }
 }
 
-/// S = S*decay + e*k; `next`, if any, are the rows to ask for meanwhile.
+/// S = S*decay + e*k.
 template <class Stored>
-SILT_INLINE void block_update(const Step& step, const float* e, const Stored* next, Stored* rows) {
+SILT_INLINE void block_update(const Step& step, const float* e, Ahead<Stored>& ahead, Stored* rows) {
   const Held decay = hold(step.decay);
   const Held k = hold(step.k);
   for (int64_t v = 0; v < kBlockRows; ++v) {
-    constexpr int64_t kAsked = kDim * (kBlockRows - kAskedEarly) / kBlockRows;
-    if (next != nullptr) ask_for(next + kAskedEarly * kDim + v * kAsked, kAsked);
+    ahead.ask_at_row(v);
     const Lanes correction = broadcast(e[v]);
     _Pragma("GCC unroll 4") for (int64_t i = 0; i < kRowPairs; ++i) {
       Stored* to = rows + v * kDim + i * kPairColumns;
@@ -261,22 +291,20 @@ SILT_INLINE void block_update(const Step& step, const float* e, const Stored* ne
 
 /// Rows [begin, end), multiples of kBlockRows, of a stored state of 128 x 128, in place; computed in fp32, rounded once
 /// where it is bf16. Two passes over a block, because the vectors of one pass fit the registers of AVX-512 and those of
-/// both do not: loads, not arithmetic, are what a single pass waits for. `next`, if any, is the state of the task to
-/// come: as much of it is asked for with every row as is worked on, because a core that has asked for more lines than
-/// it can wait for stops at its next load, and the hardware's own prefetcher stops at the end of a state.
+/// both do not: loads, not arithmetic, are what a single pass waits for.
 template <class Stored>
-SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int64_t end, const Stored* next, float* o) {
+SILT_INLINE void delta_rule(const Step& step, Stored* state, int64_t begin, int64_t end, Ahead<Stored>& ahead,
+                            float* o) {
   for (int64_t v = begin; v < end; v += kBlockRows) {
     Stored* rows = state + v * kDim;
-    const Stored* next_rows = next == nullptr ? nullptr : next + v * kDim;
     alignas(64) float with_k[kBlockRows];
     alignas(64) float with_q[kBlockRows];
     alignas(64) float e[kBlockRows];
-    block_products(step, rows, next_rows, with_k, with_q);
+    block_products(step, rows, ahead, with_k, with_q);
     const Lanes correction = multiply(subtract(load(step.v.values + v), load(with_k)), broadcast(step.beta));
     store(o + v, multiply_add(correction, broadcast(step.kq), load(with_q)));
     store(e, correction);
-    block_update(step, e, next_rows, rows);
+    block_update(step, e, ahead, rows);
   }
 }
 

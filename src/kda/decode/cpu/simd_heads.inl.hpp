@@ -9,9 +9,9 @@
 // itself, from a history that nobody has shifted yet; after a join one of them shifts it and does the back.
 //
 // Data path: 16 rows of the state at a time, in L1 between prediction and readout and their update. Where the states of
-// the call do not fit L2, the next task's state is asked for there, one row of it with every row of this one, and the
-// inputs of the task after it: they are 56 lines in 14 places, and a front that waits for them leaves the memory idle.
-// Ordinary stores: the lines are in the cache, and a streamed store would send them to memory twice.
+// the call do not fit L2, the next task's state is asked for there, its lines spread over everything this task does,
+// and the inputs of the task after it: they are 61 lines in 16 places, and a front that waits for them leaves the
+// memory idle. Ordinary stores: the lines are in the cache, and a streamed store would send them to memory twice.
 //
 // Bytes: per task 131,072 of fp32 state (65,536 bf16) and about 6 KB of everything else (cost.cpp).
 //
@@ -65,9 +65,12 @@ struct Call {
 
 /// What follows the convolution: gate, beta, norms.
 template <class Act, class Stored>
-void prepare(const kda::HeadWeights& weights, const kda::HeadToken<Act>& token, kda_steps::Step& step) {
+void prepare(const kda::HeadWeights& weights, const kda::HeadToken<Act>& token, kda_steps::Ahead<Stored>& ahead,
+             kda_steps::Step& step) {
+  ahead.ask_at_step();
   kda_steps::decay_factors(weights, token.raw_gate, step.decay);
   step.beta = kda_steps::beta_of(token.raw_beta);
+  ahead.ask_at_step();
   kda_steps::fold<Stored>(step);
 }
 
@@ -93,15 +96,16 @@ SILT_INLINE void ask_for_inputs(const Call<Act, Stored>& call, int64_t task) {
 }
 
 template <class Act, class Stored>
-void front(const Call<Act, Stored>& call, int64_t task, kda_steps::Step& step) {
+void front(const Call<Act, Stored>& call, int64_t task, kda_steps::Ahead<Stored>& ahead, kda_steps::Step& step) {
   const kda::HeadWeights weights = call.weights(task);
   const kda::HeadToken<Act> token = call.token(task);
   const kda::HistoryView<Act> history = call.history(task);
   kda_steps::Vector* parts[] = {&step.q, &step.k, &step.v};
   for (int64_t part = 0; part < kda::kParts; ++part) {
+    ahead.ask_at_step();
     kda_steps::convolve_and_shift(weights, history, part, token.x + part * token.part_stride, *parts[part]);
   }
-  prepare<Act, Stored>(weights, token, step);
+  prepare(weights, token, ahead, step);
 }
 
 template <class Act, class Stored>
@@ -123,12 +127,14 @@ void run_tasks(const Call<Act, Stored>& call, int64_t begin, int64_t end) {
       std::fill_n(call.output(task), kDim, Act{});
       continue;
     }
-    const bool ahead = call.look_ahead && task + 1 < end && !call.padding(task + 1);
+    const bool next = call.look_ahead && task + 1 < end && !call.padding(task + 1);
     if (call.look_ahead && task + kInputsAhead < end) ask_for_inputs(call, task + kInputsAhead);
+    kda_steps::Ahead<Stored> ahead(next ? call.state(task + 1) : nullptr);
     kda_steps::Step step;
     kda_steps::Vector o;
-    front(call, task, step);
-    kda_steps::delta_rule(step, call.state(task), 0, kDim, ahead ? call.state(task + 1) : nullptr, o.values);
+    front(call, task, ahead, step);
+    kda_steps::delta_rule(step, call.state(task), 0, kDim, ahead, o.values);
+    ahead.ask_for_rest();
     back(call, task, o);
   }
 }
@@ -169,9 +175,10 @@ void run_share(const Call<Act, Stored>& call, int64_t task, int64_t self, int64_
                                      token.x + part * token.part_stride};
       kda_steps::convolve(weights, part, taps, *parts[part]);
     }
-    prepare<Act, Stored>(weights, token, step);
-    kda_steps::delta_rule<Stored>(step, call.state(task), share_begin(self, sharers), share_begin(self + 1, sharers),
-                                  nullptr, o.values);
+    kda_steps::Ahead<Stored> nothing(nullptr);
+    prepare(weights, token, nothing, step);
+    kda_steps::delta_rule(step, call.state(task), share_begin(self, sharers), share_begin(self + 1, sharers), nothing,
+                          o.values);
   }
   join.wait();  // every row of o is there, and everybody has read the history
   if (self != 0) return;

@@ -204,7 +204,9 @@ void run_block_of_tokens(const Head<Act, Stored>& head, const Member& member, in
     kda_steps::Step step;
     head.front(first + i, step);
     kda_steps::fold<Order>(step);
-    kda_steps::delta_rule(step, state, head.share.begin, head.share.end, i + 1 == count ? next : nullptr, o[i].values);
+    kda_steps::Ahead<State> ahead(i + 1 == count ? next : nullptr);
+    kda_steps::delta_rule(step, state, head.share.begin, head.share.end, ahead, o[i].values);
+    ahead.ask_for_rest();
   }
   finish_block(head, member, first, count, o);
 }

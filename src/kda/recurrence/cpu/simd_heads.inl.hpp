@@ -78,10 +78,11 @@ SILT_INLINE void prepare_gates(const KdaRecurrenceProblem& p, const KdaRecurrenc
 }
 
 /// Everything that one token of a head feeds into the delta rule.
-template <class Stored>
+template <class Stored, class State>
 void prepare(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& args, const kda::HeadWeights& weights, int64_t row,
-             int64_t head, kda_steps::Step& step) {
+             int64_t head, kda_steps::Ahead<State>& ahead, kda_steps::Step& step) {
   const int64_t first = head * kDim;
+  ahead.ask_at_step();
   kda_steps::load_head(args.q.data, p.qkv, row * p.q_stride + first, step.q);
   kda_steps::load_head(args.k.data, p.qkv, row * p.k_stride + first, step.k);
   kda_steps::load_head(args.v.data, p.qkv, row * p.v_stride + first, step.v);
@@ -90,6 +91,7 @@ void prepare(const KdaRecurrenceProblem& p, const KdaRecurrenceArgs& args, const
   } else {
     prepare_gates<float>(p, args, weights, row, head, step);
   }
+  ahead.ask_at_step();
   kda_steps::fold<Stored>(step);
 }
 
@@ -109,8 +111,10 @@ void run_token(const Call<Stored>& call, const kda::HeadWeights& weights, const 
                const State* next) {
   kda_steps::Step step;
   kda_steps::Vector o;
-  prepare<Stored>(call.p, call.args, weights, row, share.head, step);
-  kda_steps::delta_rule(step, state, share.begin, share.end, next, o.values);
+  kda_steps::Ahead<State> ahead(next);
+  prepare<Stored>(call.p, call.args, weights, row, share.head, ahead, step);
+  kda_steps::delta_rule(step, state, share.begin, share.end, ahead, o.values);
+  ahead.ask_for_rest();
   store_output(call.p, call.args, share, row, o);
 }
 
