@@ -5,6 +5,8 @@ import importlib.util
 import io
 import pathlib
 import re
+import sys
+import types
 
 import pytest
 
@@ -25,9 +27,12 @@ def test_example(code, output, monkeypatch):
     if "import torch" in code or "silt.torch" in code:
         pytest.importorskip("torch")
     monkeypatch.chdir(ROOT)
+    # A module of its own: torch.compile looks for the names of a function in the module that it says it is from.
+    module = types.ModuleType("silt_example")
+    monkeypatch.setitem(sys.modules, "silt_example", module)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "example", "exec"), {"__name__": "example"})
+        exec(compile(code, "example", "exec"), module.__dict__)
     assert printed.getvalue() == output
 
 

@@ -1,6 +1,7 @@
 """torch.ops.silt.*: every operator as a PyTorch operator, registered when this module is imported.
 
-The arguments are those of silt.attn_res and its like, less `stream`: an operator runs on the current stream. What it writes
+The arguments are those of silt.attn_res and its like, less `stream` (an operator runs on the current stream) and with
+`kernel_name` for `kernel` (torch.compile of PyTorch 2.11 has a parameter of that name in its own way). What it writes
 is marked in its schema, so that torch.compile keeps it in place and in order, and a call can be captured in a CUDA graph.
 There is nothing compiled against PyTorch here; tensors pass through DLPack.
 """
@@ -38,6 +39,7 @@ def _schema(op: str) -> str:
         name, kind, default = re.fullmatch(r"(\w+): (.+?)(?: = \\(\d+))?", part).groups()
         if name == "stream":
             continue
+        name = "kernel_name" if name == "kernel" else name
         optional = "?" if kind.endswith(" | None") else ""
         kind = _TYPES[kind.removesuffix(" | None")]
         if name in _WRITTEN[op]:
@@ -50,6 +52,17 @@ def _schema(op: str) -> str:
     return f"{op}({', '.join(parts)}) -> ()"
 
 
+def _implementation(op: str):
+    function = getattr(_silt, op)
+    if "kernel_name" not in _schema(op):
+        return function
+
+    def run(*args, kernel_name="", **kwargs):
+        function(*args, kernel=kernel_name, **kwargs)
+
+    return run
+
+
 def _writes_only(*args, **kwargs) -> None:
     """An operator without results, as far as shapes go."""
 
@@ -60,7 +73,7 @@ _library = torch.library.Library("silt", "DEF")
 for _op in _WRITTEN:
     _library.define(_schema(_op), tags=_tags)
     for _key in ("CPU", "CUDA"):  # PyTorch's builds for ROCm say CUDA as well
-        _library.impl(_op, getattr(_silt, _op), _key)
+        _library.impl(_op, _implementation(_op), _key)
     torch.library.register_fake(f"silt::{_op}", _writes_only, lib=_library)
 
 
