@@ -4,8 +4,9 @@
 #   gfx942  clang 19 or newer (Debian: clang-19 lld-19)
 #   gfx950  clang 20 or newer, which the Python wheel `ziglang` brings with its own lld
 #
-#   silt_hip_kernels(NAME SOURCE.hip)  in a room: compiles the source for every architecture, adds it to the stand-in
-#                                      device that the tests run it on, and tells the room's kernels.cpp
+#   silt_hip_kernels(NAME SOURCE.hip [FLAG...])  in a room: compiles the source for every architecture (with these flags
+#                                      more), adds it to the stand-in device that the tests run it on, and tells the
+#                                      room's kernels.cpp
 #   silt_hip_embed()                   once, at the end: the code objects as a source of silt_objects
 #
 # SILT_HIP_OUT_OF_PLACE compiles moves between lanes so that their destination is never their source: correct code
@@ -15,7 +16,7 @@ set_property(CACHE SILT_HIP PROPERTY STRINGS AUTO ON OFF)
 option(SILT_HIP_OUT_OF_PLACE "Code objects for functional emulators: moves between lanes are never in place" OFF)
 set(SILT_HIP_ISAS "")
 set(silt_hip_all_isas gfx942 gfx950)
-define_property(GLOBAL PROPERTY SILT_HIP_SOURCES BRIEF_DOCS "name|file of every kernel source")
+define_property(GLOBAL PROPERTY SILT_HIP_SOURCES BRIEF_DOCS "name|file|flags of every kernel source")
 
 set(silt_hip_flags -x hip --offload-device-only -nogpuinc -nogpulib -fuse-cuid=none -O3 -std=c++20 -ffp-contract=off
   -Wall -Wextra -Wconversion -Wshadow -Werror -I${PROJECT_SOURCE_DIR}/src)
@@ -84,19 +85,21 @@ if(SILT_HIP)
 endif()
 
 macro(silt_hip_kernels name source)
-  set_property(GLOBAL APPEND PROPERTY SILT_HIP_SOURCES "${name}|${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+  set(silt_hip_extra ${ARGN})
+  list(JOIN silt_hip_extra "|" silt_hip_extra)
+  set_property(GLOBAL APPEND PROPERTY SILT_HIP_SOURCES "${name}|${CMAKE_CURRENT_SOURCE_DIR}/${source}|${silt_hip_extra}")
   foreach(isa ${SILT_HIP_ISAS})
     string(TOUPPER ${isa} upper)
     set_property(SOURCE kernels.cpp TARGET_DIRECTORY silt_objects APPEND PROPERTY COMPILE_DEFINITIONS SILT_BUILT_HIP_${upper})
   endforeach()
 endmacro()
 
-# silt_hip_code_object(NAME ISA SOURCE): by way of assembly, which tests/test_hip_build.py reads: what it counts is what
+# silt_hip_code_object(NAME ISA SOURCE [FLAG...]): by way of assembly, which tests/test_hip_build.py reads: what it counts is what
 # runs.
 function(silt_hip_code_object name isa source)
   set(base ${PROJECT_BINARY_DIR}/hip/${name}.${isa})
   add_custom_command(OUTPUT ${base}.hsaco
-    COMMAND ${SILT_HIP_CLANG_${isa}} ${silt_hip_flags} --offload-arch=${isa} -Xclang -dependency-file -Xclang ${base}.d -Xclang -MT
+    COMMAND ${SILT_HIP_CLANG_${isa}} ${silt_hip_flags} ${ARGN} --offload-arch=${isa} -Xclang -dependency-file -Xclang ${base}.d -Xclang -MT
       -Xclang hip/${name}.${isa}.hsaco
       -S -o ${base}.s ${source}
     COMMAND ${SILT_HIP_CLANG_${isa}} --target=amdgcn-amd-amdhsa -mcpu=${isa} -c -o ${base}.o ${base}.s
@@ -115,8 +118,9 @@ function(silt_hip_embed)
     string(REPLACE "|" ";" parts ${entry})
     list(GET parts 0 name)
     list(GET parts 1 source)
+    list(SUBLIST parts 2 -1 flags)
     foreach(isa ${SILT_HIP_ISAS})
-      silt_hip_code_object(${name} ${isa} ${source})
+      silt_hip_code_object(${name} ${isa} ${source} ${flags})
       set(file ${PROJECT_BINARY_DIR}/hip/${name}.${isa}.hsaco)
       list(APPEND files ${file})
       set(symbol silt_hip_${name}_${isa})
@@ -157,7 +161,7 @@ function(silt_hip_stand_in)
   set(kernels "")
   get_property(sources GLOBAL PROPERTY SILT_HIP_SOURCES)
   foreach(entry ${sources})
-    string(REGEX REPLACE "^.*[|]" "" source ${entry})
+    string(REGEX REPLACE "^[^|]*[|]([^|]*)[|].*$" "\\1" source ${entry})
     list(APPEND kernels ${source})
   endforeach()
   set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)

@@ -9,7 +9,7 @@
 // memory, two trips of about 2 us, to spread 143 KB that one CU reads from L2 in 1.1 us at 64 bytes a clock.)
 //   loads    weights, prefix and delta, then all bank rows; the output norm's weight last. vmcnt counts in the order of
 //            issue, so the sums of p and of the first rows run while later rows are in flight.
-//   sums     dot product and sum of squares of every source: lanes of a row of 16 by DPP, rows by local memory.
+//   sums     dot product and sum of squares of every source: lanes of a wave by DPP, waves by local memory.
 //   softmax  lane i of every row of 16 adds up source i; largest and sum by DPP; weights spread by DPP.
 //   mixture  from the rows in registers; with the output norm its squares go the way of the sums.
 // Plan, else (`any`, and `wide` with 16-byte accesses): 256 threads a token walk its columns. Sums of 8 sources at a
@@ -24,15 +24,16 @@
 // Roofline (derived; this kernel has never been timed): MI300X moves 5.3 TB/s over 304 CUs, 17 B/ns each, MI355X 8 TB/s
 // over 256, 31 B/ns. At 2 us of loaded latency that needs 35 and 62 KB in flight per CU; two workgroups of 14 waves
 // ask for 258 KB (nb = 8). D = 7168, nb = 8, T = 4096: 705 MB, floor 133 us and 88 us. Vector instructions per
-// wave, about 750 (gfx942) and 680 (gfx950) at 4 cycles, are 5.0 and 4.5 us of a CU per token at 2.1 GHz, against 9.9
-// and 5.5 us of memory: the sums of 18 values in every row of 16 lanes are what to shorten first.
+// wave, about 700 (gfx942) and 620 (gfx950) at 4 cycles, are 4.7 and 4.1 us of a CU per token at 2.1 GHz, against 9.9
+// and 5.5 us of memory.
 //
 // Rounding: fp32, one rounding at p and one at the output. Order of a sum: held by D and the number of blocks alone,
-// columns of a lane in two partial sums, lanes, then rows of 16 one after the other.
+// columns of a lane in two partial sums, lanes, then waves one after the other.
 //
 // Tried (by registers and the compiler's waits): two pieces a lane and half the waves: as many bytes in flight, and
 // fewer lanes for one token. Weights behind the bank rows: the first sum waits for all of them. Rows unpacked once for
-// both passes: 94 registers instead of 64 with 8 blocks, one workgroup a CU instead of two.
+// both passes: 94 registers instead of 64 with 8 blocks, one workgroup a CU instead of two. Sums of every row of 16
+// lanes to local memory instead of every wave's: 36 moves less, but 42 reads and additions more in every lane.
 #include "attn_res/hip/params.hpp"
 #include "gpu/hip/device.hpp"
 
@@ -104,23 +105,25 @@ SILT_DEVICE void add_sources(const u32x4 (&rows)[kSources], float weight, Octet&
   if constexpr (kSource + 1 < kSources) add_sources<kSource + 1>(rows, weight, mix);
 }
 
-/// Local memory of the held kernel: two sums per source and row of 16 lanes; then a sum of squares per row.
-constexpr uint32_t kMostRows = kMostThreadsHeld / kRowLanes;
+/// Local memory of the held kernel: two sums per source and wave; then a sum of squares per wave.
+constexpr uint32_t kMostWaves = kMostThreadsHeld / kWaveLanes;
+
+SILT_DEVICE bool is_last_lane() { return thread_id() % kWaveLanes == kWaveLanes - 1; }
 
 /// A lane's 8 columns of a token, and where the token's sums stand in local memory.
 template <uint32_t kN>
 struct HeldToken {
   static constexpr uint32_t kSources = kN + 1;
-  static constexpr uint32_t kNorms = kMostRows * kSources * 2;
+  static constexpr uint32_t kNorms = kMostWaves * kSources * 2;
 
   const Params& args;
   Lds lds;
-  uint32_t first_row;  // of 16 lanes, of the token in its workgroup
-  uint32_t row;        // this lane's
-  uint32_t rows;
+  uint32_t first_wave;  // of the token in its workgroup
+  uint32_t wave;        // this lane's
+  uint32_t waves;
   bool live;
 
-  /// Weights of all sources to `mix`: sums by rows, logits and softmax in every row of 16 lanes.
+  /// Weights of all sources to `mix`: sums by waves, logits and softmax in every row of 16 lanes.
   SILT_DEVICE void mixture(const u32x4 (&sources)[kSources], const Octet& w, Octet& mix) const {
     const uint32_t lane = thread_id() % kRowLanes;
     SILT_UNROLL
@@ -128,14 +131,16 @@ struct HeldToken {
       // p first: it is there first.
       const uint32_t i = n == 0 ? kN : n - 1;
       const Sums sums = sums_of(sources[i], w);
-      const f32x2 both = {sum16(live ? sums.dot : 0.0F), sum16(live ? sums.squares : 0.0F)};
-      if (lane == 0) lds_put2(lds, 2 * (row * kSources + i), both);
+      const f32x2 both = {sum64_last(live ? sums.dot : 0.0F), sum64_last(live ? sums.squares : 0.0F)};
+      if (is_last_lane()) lds_put2(lds, 2 * (wave * kSources + i), both);
       schedule_fence();
     }
     lds_barrier();
     const uint32_t source = lane < kSources ? lane : kN;
     f32x2 total = {0.0F, 0.0F};
-    for (uint32_t r = first_row; r < first_row + rows; ++r) total = total + lds_get2(lds, 2 * (r * kSources + source));
+    for (uint32_t n = first_wave; n < first_wave + waves; ++n) {
+      total = total + lds_get2(lds, 2 * (n * kSources + source));
+    }
     const float logit = total[0] * fast_rsqrt(fma1(total[1], args.inverse_d, args.eps));
     const float weight = softmax16(lane < kSources ? logit : -__builtin_inff());
     mix = Octet{};
@@ -144,11 +149,11 @@ struct HeldToken {
 
   /// The factor of the output norm.
   SILT_DEVICE float norm_scale(const Octet& mix) const {
-    const float squares = sum16(live ? squares_of(mix) : 0.0F);
-    if (thread_id() % kRowLanes == 0) lds_put(lds, kNorms + row, squares);
+    const float squares = sum64_last(live ? squares_of(mix) : 0.0F);
+    if (is_last_lane()) lds_put(lds, kNorms + wave, squares);
     lds_barrier();
     float total = 0.0F;
-    for (uint32_t r = first_row; r < first_row + rows; ++r) total += lds_get(lds, kNorms + r);
+    for (uint32_t w = first_wave; w < first_wave + waves; ++w) total += lds_get(lds, kNorms + w);
     return fast_rsqrt(fma1(total, args.inverse_d, args.output_norm_eps));
   }
 };
@@ -156,7 +161,7 @@ struct HeldToken {
 template <uint32_t kN>
 SILT_DEVICE void held(const Params& args) {
   constexpr uint32_t kSources = kN + 1;
-  const Lds lds = lds_floats<static_cast<int>(HeldToken<kN>::kNorms + kMostRows)>();
+  const Lds lds = lds_floats<static_cast<int>(HeldToken<kN>::kNorms + kMostWaves)>();
   const uint32_t wave = uniform(thread_id() / kWaveLanes);
   const uint32_t in_group = args.tokens_per_group == 1 ? 0 : wave / args.waves_per_token;
   const uint32_t index = group_id() * args.tokens_per_group + in_group;
@@ -193,12 +198,7 @@ SILT_DEVICE void held(const Params& args) {
   if (live && has_delta) store(prefix + at, rows[kN]);
   if (live && args.written != nullptr) store(args.written + token * args.block_token_stride + at, rows[kN]);
 
-  const HeldToken<kN> here{args,
-                           lds,
-                           in_group * args.waves_per_token * (kWaveLanes / kRowLanes),
-                           thread_id() / kRowLanes,
-                           args.waves_per_token * (kWaveLanes / kRowLanes),
-                           live};
+  const HeldToken<kN> here{args, lds, in_group * args.waves_per_token, wave, args.waves_per_token, live};
   Octet mix;
   if constexpr (kN > 0) {
     Octet w = widen8(norm_weight);
@@ -234,9 +234,9 @@ struct Columns {
 };
 
 constexpr uint32_t kChunk = 8;  // sources whose sums are made at once
-constexpr uint32_t kRowsAny = kThreadsAny / kRowLanes;
-/// Local memory: logits, then weights; two sums per row of 16 lanes and source of a chunk; a sum of squares per row.
-enum : uint32_t { kWeights = 0, kPartials = kMostSourcesAny, kNormsAny = kPartials + kRowsAny * kChunk * 2 };
+constexpr uint32_t kWavesAny = kThreadsAny / kWaveLanes;
+/// Local memory: logits, then weights; two sums per wave and source of a chunk; a sum of squares per wave.
+enum : uint32_t { kWeights = 0, kPartials = kMostSourcesAny, kNormsAny = kPartials + kWavesAny * kChunk * 2 };
 
 template <uint32_t kWidth>
 struct AnyToken {
@@ -279,17 +279,17 @@ struct AnyToken {
         sums[k] = {sums[k].dot + more.dot, sums[k].squares + more.squares};
       }
     }
-    const uint32_t lane = thread_id() % kRowLanes;
-    const uint32_t row = thread_id() / kRowLanes;
+    const uint32_t wave = thread_id() / kWaveLanes;
     SILT_UNROLL
     for (uint32_t k = 0; k < kChunk; ++k) {
-      const f32x2 both = {sum16(sums[k].dot), sum16(sums[k].squares)};
-      if (lane == 0) lds_put2(lds, kPartials + 2 * (row * kChunk + k), both);
+      const f32x2 both = {sum64_last(sums[k].dot), sum64_last(sums[k].squares)};
+      if (is_last_lane()) lds_put2(lds, kPartials + 2 * (wave * kChunk + k), both);
     }
     lds_barrier();
     if (thread_id() < kChunk && begin + thread_id() <= args.n) {
       f32x2 total = {0.0F, 0.0F};
-      for (uint32_t r = 0; r < kRowsAny; ++r) total = total + lds_get2(lds, kPartials + 2 * (r * kChunk + thread_id()));
+      for (uint32_t w = 0; w < kWavesAny; ++w)
+        total = total + lds_get2(lds, kPartials + 2 * (w * kChunk + thread_id()));
       lds_put(lds, kWeights + begin + thread_id(), total[0] * fast_rsqrt(fma1(total[1], args.inverse_d, args.eps)));
     }
     lds_barrier();
@@ -319,11 +319,11 @@ struct AnyToken {
   SILT_DEVICE float norm_scale() const {
     float squares = 0.0F;
     for (uint32_t c = first; c < args.d; c += kStep) squares += squares_of(mixture(c));
-    squares = sum16(squares);
-    if (thread_id() % kRowLanes == 0) lds_put(lds, kNormsAny + thread_id() / kRowLanes, squares);
+    squares = sum64_last(squares);
+    if (is_last_lane()) lds_put(lds, kNormsAny + thread_id() / kWaveLanes, squares);
     lds_barrier();
     float total = 0.0F;
-    for (uint32_t r = 0; r < kRowsAny; ++r) total += lds_get(lds, kNormsAny + r);
+    for (uint32_t w = 0; w < kWavesAny; ++w) total += lds_get(lds, kNormsAny + w);
     return fast_rsqrt(fma1(total, args.inverse_d, args.output_norm_eps));
   }
 };
@@ -332,7 +332,7 @@ template <uint32_t kWidth>
 SILT_DEVICE void any(const Params& args) {
   using C = Columns<kWidth>;
   const int64_t token = group_id();
-  const AnyToken<kWidth> here{args, lds_floats<static_cast<int>(kNormsAny + kRowsAny)>(),
+  const AnyToken<kWidth> here{args, lds_floats<static_cast<int>(kNormsAny + kWavesAny)>(),
                               args.prefix + token * args.prefix_stride, args.blocks + token * args.block_token_stride,
                               thread_id() * kWidth};
   here.update_prefix(token);

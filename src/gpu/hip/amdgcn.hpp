@@ -91,6 +91,17 @@ SILT_DEVICE float rotate16(float v) {
   constexpr int kRowRotate = 0x120;  // DPP control row_ror
   return move16<kRowRotate + kLanes>(v);
 }
+/// The last lane's value of the row of 16 lanes before; 0 in the first row. No rows are masked: so the move folds into
+/// the addition that takes its result.
+SILT_DEVICE float carry16(float v) {
+  constexpr int kRowBroadcast15 = 0x142;  // DPP control row_bcast:15
+  return real((uint32_t)__builtin_amdgcn_update_dpp(0, (int32_t)bits(v), kRowBroadcast15, 0xf, 0xf, true));
+}
+/// Lane 31's value in the upper 32 lanes; 0 in the others.
+SILT_DEVICE float carry32(float v) {
+  constexpr int kRowBroadcast31 = 0x143;  // DPP control row_bcast:31
+  return real((uint32_t)__builtin_amdgcn_update_dpp(0, (int32_t)bits(v), kRowBroadcast31, 0xf, 0xf, true));
+}
 /// The value of lane kLane of each row of 16 lanes, in all lanes of the row.
 template <int kLane>
 SILT_DEVICE float broadcast16(float v) {

@@ -59,6 +59,13 @@ SILT_DEVICE float sum16(float v) {
   v += rotate16<1>(v);
   return v;
 }
+/// Over the wave, in its last lane; the others have partial sums.
+SILT_DEVICE float sum64_last(float v) {
+  v = sum16(v);
+  v += carry16(v);
+  v += carry32(v);
+  return v;
+}
 /// Largest over rows of 16 lanes; a NaN is passed over.
 SILT_DEVICE float max16(float v) {
   v = max1(v, rotate16<8>(v));

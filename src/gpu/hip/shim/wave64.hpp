@@ -98,6 +98,15 @@ SILT_DEVICE float rotate16(float v, SILT_LINE) {
   const uint32_t lane = thread_id() % shim::kWaveLanes;
   return real(shim::Workgroup::now().exchange(bits(v), (lane & 48u) | ((lane - kLanes) & 15u), line));
 }
+SILT_DEVICE float carry16(float v, SILT_LINE) {
+  const uint32_t lane = thread_id() % shim::kWaveLanes;
+  const float before = real(shim::Workgroup::now().exchange(bits(v), (lane & 48u) - 1, line));
+  return lane >= 16 ? before : 0.0F;
+}
+SILT_DEVICE float carry32(float v, SILT_LINE) {
+  const float before = real(shim::Workgroup::now().exchange(bits(v), 31, line));
+  return thread_id() % shim::kWaveLanes >= 32 ? before : 0.0F;
+}
 template <int kLane>
 SILT_DEVICE float broadcast16(float v, SILT_LINE) {
   return real(shim::Workgroup::now().exchange(bits(v), (thread_id() & 48u) | kLane, line));

@@ -29,6 +29,13 @@ SILT_KERNEL(right, Args, kThreads, 1) {
                                        broadcast16<3>(static_cast<float>(lane())) +
                                        static_cast<float>(uniform(wave())));
 }
+SILT_KERNEL(carries, Args, kThreads, 1) {
+  const auto v = static_cast<float>(lane());
+  store(args.output + thread_id(), carry16(v) + 100.0F * carry32(v));
+}
+SILT_KERNEL(wave_sums, Args, kThreads, 1) {
+  store(args.output + thread_id(), sum64_last(static_cast<float>(thread_id())));
+}
 SILT_KERNEL(no_barrier, Args, kThreads, 1) {
   const Lds lds = lds_floats<kThreads>();
   lds_put(lds, thread_id(), 1.0F);
@@ -120,6 +127,20 @@ TEST(StandIn, RunsARightKernel) {
       const uint32_t rotated = (i % 64 & 48u) | ((i - 1) & 15u);
       EXPECT_EQ(made.output[i], static_cast<float>(kThreads - 1 - i + rotated + (i % 64 & 48u) + 3 + i / 64)) << i;
     }
+  }
+}
+
+TEST(StandIn, CarriesBetweenRowsOfLanes) {
+  const Outcome carried = run("carries", false);
+  const Outcome summed = run("wave_sums", true);
+  ASSERT_TRUE(carried.ok && summed.ok) << carried.failure << summed.failure;
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    const uint32_t row = i % 64 / 16;
+    const float before = row == 0 ? 0.0F : static_cast<float>(16 * row - 1);
+    EXPECT_EQ(carried.output[i], before + (row >= 2 ? 3100.0F : 0.0F)) << i;
+  }
+  for (uint32_t wave = 0; wave < kThreads / 64; ++wave) {
+    EXPECT_EQ(summed.output[64 * wave + 63], static_cast<float>(64 * 64 * wave + 63 * 32)) << wave;
   }
 }
 
