@@ -187,7 +187,8 @@ void run_group(const Product& product, const Rows& rows, int64_t group, int64_t 
                        .pairs = (std::min(kCutK, matrix.k() - k) + 1) / 2,
                        .y = y + done * y_stride,
                        .y_stride = y_stride,
-                       .go_on = k > 0};
+                       .go_on = k > 0,
+                       .ahead = done + some == count ? width * pairs_of(matrix) * static_cast<int64_t>(pair_bytes) : 0};
       const auto kind = static_cast<size_t>(some - 1);
       if (width == kGroupPanels) {
         kernels.group[kind](tile);

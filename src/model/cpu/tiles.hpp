@@ -33,6 +33,7 @@ struct ProductTile {
   float* y = nullptr;  ///< 16 columns per panel
   int64_t y_stride = 0;
   bool go_on = false;  ///< from the sums in y
+  int64_t ahead = 0;   ///< bytes from these weights to those to ask for meanwhile
 };
 using RunTile = void (*)(const ProductTile& tile);
 
