@@ -57,7 +57,7 @@ def _implementation(op: str):
     if "kernel_name" not in _schema(op):
         return function
 
-    def run(*args, kernel_name="", **kwargs):
+    def run(*args, kernel_name=None, **kwargs):
         function(*args, kernel=kernel_name, **kwargs)
 
     return run
