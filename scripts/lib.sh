@@ -49,6 +49,27 @@ build() {
   ninja "${quiet[@]}" -j "$jobs" -C "build/$folder" "${targets[@]}"
 }
 
+# fuzzer NAME BUILD: the program, and the room that it and its corpus belong to.
+fuzzer() {
+  case $1 in
+    operators) echo "$2/src/proof/fuzz_$1 src/proof/fuzz/corpus/$1" ;;
+    safetensors | config) echo "$2/src/model/fuzz_$1 src/model/fuzz/corpus/$1" ;;
+    *) fail "NAME: has \"$1\", needs operators, safetensors or config" ;;
+  esac
+}
+
+# run_fuzzer NAME BUILD SECONDS: a search from the corpus in the repository; what is found new stays in the build folder.
+run_fuzzer() {
+  local program corpus longest=4096
+  [[ $1 != operators ]] || longest=128 # what a line and its header use
+  read -r program corpus < <(fuzzer "$1" "$2")
+  mkdir -p "$2/found-$1"
+  "$program" -max_total_time="$3" -max_len="$longest" -print_final_stats=1 -artifact_prefix="$2/$1-" "$2/found-$1" "$corpus"
+}
+
+# inputs_of LOG: how many inputs a search ran.
+inputs_of() { sed -n 's/^stat::number_of_executed_units: *//p' "$1"; }
+
 # An nvcc that the CUDA kernels can be built with.
 find_nvcc() {
   local nvcc

@@ -98,6 +98,14 @@ class Check(unittest.TestCase):
         self.assertIn("right cpu_reference attn_res t=5 n=3 d=7168 write=3: worst error", result.stdout)
         self.assertRegex(result.stdout, r"\n1 kernels, \d+ cases: all right\n$")
 
+    def test_random_problems(self):
+        result = run("check", "--op", "rms_norm_gated", "--fuzz", "6", "--seed", "3")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, r"\nrms_norm_gated +cpu_reference +cpu +6 cases +0 refused .* right\n")
+        result = run("check", "--op", "rms_norm_gated", "--fuzz", "1", "--seed", "3", program=WRONG_SILT)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"WRONG cpu_reference --fuzz 1 --seed 3: rms_norm_gated t=\d+ .*: planted\n")
+
     def test_a_wrong_kernel_is_told(self):
         result = run("check", "--op", "attn_res", program=WRONG_SILT)
         self.assertEqual(result.returncode, 1)

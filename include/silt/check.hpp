@@ -32,6 +32,13 @@ SILT_API std::vector<std::string> check_lines(std::string_view op);
 SILT_API Status check(std::string_view problem_line, std::string_view kernel, Device device, uint64_t seed,
                       CheckResult* result);
 
+/// A line that the operator takes, drawn at random: sizes, options, strides, alignment, padding. The same seed is the
+/// same line. Empty where there is no such operator.
+SILT_API std::string random_line(std::string_view op, uint64_t seed);
+/// `check` with special values among the random ones: zeros, denormals, equal rows, gates at their extremes.
+SILT_API Status check_special(std::string_view problem_line, std::string_view kernel, Device device, uint64_t seed,
+                              CheckResult* result);
+
 /// Every built kernel that runs on `device`, every line of every operator; calls `report` after each.
 SILT_API Status run_check(Device device, uint64_t seed, const std::function<void(const CheckResult&)>& report);
 

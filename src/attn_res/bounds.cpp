@@ -1,6 +1,7 @@
 #include "attn_res/bounds.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "proof/compare.hpp"
 
@@ -29,6 +30,12 @@ std::vector<double> attn_res_output_slack(const AttnResMixture& exact, const std
     slack.push_back(std::isfinite(bound) ? bound : 0.0);
   }
   return slack;
+}
+
+bool attn_res_is_sum(float got, float want) {
+  if (std::isnan(want)) return std::isnan(got);
+  const bool flushed = std::abs(want) < std::numeric_limits<float>::min() && got == 0;
+  return got == want || flushed;
 }
 
 }  // namespace silt

@@ -24,4 +24,7 @@ struct AttnResMixture {
 /// the error of an element and that of the norm's factor.
 std::vector<double> attn_res_output_slack(const AttnResMixture& exact, const std::vector<double>& mix_error);
 
+/// Whether `got` is the sum of prefix and delta, exactly; CPU workers may flush a denormal sum to zero.
+bool attn_res_is_sum(float got, float want);
+
 }  // namespace silt

@@ -131,9 +131,8 @@ Verdict verify_rows(const AttnResCase& c, const AttnResArgs& before) {
     for (int64_t i = 0; i < p.d; ++i) {
       const float sum = to_float(row.prefix[i]) + (p.delta ? to_float(row.delta[i]) : 0.0F);
       const float want = !p.delta ? to_float(row.prefix[i]) : p.dtype == DType::bf16 ? to_float(to_bf16(sum)) : sum;
-      const auto same = [&](float got) { return std::isnan(want) ? std::isnan(got) : got == want; };
       const float slot = p.write < 0 ? want : c.blocks.get((t * p.slots + p.write) * p.d + i);
-      if (same(c.prefix.get(t * p.d + i)) && same(slot)) continue;
+      if (attn_res_is_sum(c.prefix.get(t * p.d + i), want) && attn_res_is_sum(slot, want)) continue;
       verdict.fail(fmt::format("prefix[{}, {}]: has {}, slot has {}, needs {} exactly", t, i, c.prefix.get(t * p.d + i),
                                slot, want));
     }

@@ -1,6 +1,7 @@
 // An operator without its types: what the command line, tests over all operators and the counters walk.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,12 @@
 
 namespace silt {
 
+/// What a case's tensors hold: random numbers, and with `special` zeros, denormals, extremes of gates among them.
+struct CaseData {
+  uint64_t seed = 1;
+  bool special = false;
+};
+
 struct Operator {
   std::string_view name;
   std::vector<KernelInfo> (*kernels)();
@@ -20,7 +27,11 @@ struct Operator {
   Status (*explain)(const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, Explanation* explanation);
   /// Problem lines of the standing check, and one of them run on a kernel against the double-precision reference.
   std::vector<std::string> (*check_lines)();
-  Status (*check)(const ProblemLine& line, std::string_view kernel, Device device, uint64_t seed, CheckResult* result);
+  Status (*check)(const ProblemLine& line, std::string_view kernel, Device device, const CaseData& data,
+                  CheckResult* result);
+  /// A line that the operator takes, from any bytes, and from the bytes that a seed stands for (proof/draw.hpp).
+  std::string (*draw_line)(std::span<const uint8_t> bytes);
+  std::string (*random_line)(uint64_t seed);
   /// dump_launch.hpp; null where no kernel of the operator is an AMD kernel of one launch.
   Status (*record)(const ProblemLine& line, const DeviceFacts& facts, const Policy& policy, uint64_t seed,
                    LaunchDump* dump) = nullptr;

@@ -7,13 +7,57 @@
 
 #include "core/status.hpp"
 
+#ifdef SILT_SANITIZES_ADDRESSES
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace silt {
 namespace {
 
 constexpr size_t kGuardBytes = 256;
 constexpr std::byte kPoison{0xff};  // a NaN in bf16 and fp32, -1 in int32
 
+/// Under the address sanitizer nothing may touch these bytes until `open`.
+void close(const std::byte* data, size_t bytes) {
+#ifdef SILT_SANITIZES_ADDRESSES
+  __asan_poison_memory_region(data, bytes);
+#else
+  static_cast<void>(data);
+  static_cast<void>(bytes);
+#endif
+}
+
+void open(const std::byte* data, size_t bytes) {
+#ifdef SILT_SANITIZES_ADDRESSES
+  __asan_unpoison_memory_region(data, bytes);
+#else
+  static_cast<void>(data);
+  static_cast<void>(bytes);
+#endif
+}
+
 }  // namespace
+
+/// The memory that a kernel sees. On the CPU the sanitizer watches what lies before the first element of the view and
+/// behind the last: a kernel that only reads there, which poison alone shows where it reaches a result, is caught too.
+struct CaseTensor::Mirror {
+  DeviceBuffer buffer;
+  size_t begin = 0;  ///< bytes of the view
+  size_t end = 0;
+
+  Mirror() = default;
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+  ~Mirror() { watch(open); }
+
+  void watch(void (*guard)(const std::byte*, size_t)) const {
+    if (buffer.device().kind != DeviceKind::cpu || buffer.data() == nullptr) return;
+    guard(buffer.data(), begin);
+    guard(buffer.data() + end, end == 0 ? 0 : kGuardBytes);
+  }
+};
+
+const std::byte* CaseTensor::device_bytes() const { return mirror_->buffer.data(); }
 
 CaseTensor::CaseTensor(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> stride, int64_t misalign)
     : dtype_(dtype), shape_(std::move(shape)), stride_(std::move(stride)), elements_(1) {
@@ -97,19 +141,26 @@ TensorView CaseTensor::host_view() { return view_at(host_.data() + origin_bytes_
 
 Status CaseTensor::to_device(Device device) {
   if (!present()) return {};
-  mirror_ = std::make_shared<DeviceBuffer>();
-  SILT_TRY(DeviceBuffer::make(device, host_.size(), mirror_.get()));
-  return mirror_->upload(0, host_.data(), host_.size());
+  mirror_ = std::make_shared<Mirror>();
+  SILT_TRY(DeviceBuffer::make(device, host_.size(), &mirror_->buffer));
+  SILT_TRY(mirror_->buffer.upload(0, host_.data(), host_.size()));
+  mirror_->begin = origin_bytes_;
+  mirror_->end = host_.size() - kGuardBytes;
+  mirror_->watch(close);
+  return {};
 }
 
 Status CaseTensor::from_device() {
   if (!present()) return {};
-  return mirror_->download(0, host_.data(), host_.size());
+  mirror_->watch(open);
+  const Status status = mirror_->buffer.download(0, host_.data(), host_.size());
+  mirror_->watch(close);
+  return status;
 }
 
 TensorView CaseTensor::view() const {
   if (!present()) return {};
-  return view_at(mirror_->data() + origin_bytes_, mirror_->device());
+  return view_at(mirror_->buffer.data() + origin_bytes_, mirror_->buffer.device());
 }
 
 Verdict CaseTensor::outside_untouched(std::string_view name, const std::vector<std::byte>& before) const {

@@ -15,6 +15,14 @@
 #include "device/memory.hpp"
 #include "proof/compare.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SILT_SANITIZES_ADDRESSES
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SILT_SANITIZES_ADDRESSES
+#endif
+#endif
+
 namespace silt {
 
 class CaseTensor {
@@ -47,7 +55,7 @@ class CaseTensor {
   /// Host bytes of the whole allocation, as a run somewhere else left them; of the same size.
   void set_bytes(const std::vector<std::byte>& bytes) { std::copy(bytes.begin(), bytes.end(), host_.begin()); }
   /// Where the allocation stands on the device; valid after `to_device`.
-  [[nodiscard]] const std::byte* device_bytes() const { return mirror_->data(); }
+  [[nodiscard]] const std::byte* device_bytes() const;
   /// A host pointer to logical element 0 as the view sees it.
   template <class T>
   [[nodiscard]] T* host() {
@@ -68,6 +76,8 @@ class CaseTensor {
                                         int64_t end) const;
 
  private:
+  struct Mirror;
+
   [[nodiscard]] size_t offset_bytes(int64_t index) const;
   [[nodiscard]] TensorView view_at(std::byte* origin, Device device) const;
 
@@ -78,7 +88,7 @@ class CaseTensor {
   size_t origin_bytes_ = 0;
   std::vector<std::byte> host_;
   // A shared handle, so that a case can be copied before a run; a copy shares the device memory it was made with.
-  std::shared_ptr<DeviceBuffer> mirror_;
+  std::shared_ptr<Mirror> mirror_;
 };
 
 }  // namespace silt

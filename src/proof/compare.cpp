@@ -69,7 +69,7 @@ Verdict expect_output(std::string_view name, DType dtype, int64_t count, Functio
         [&](int64_t i) { return ulps * bf16_ulp(exact(i)) + kOutputSlack + slack(i); });
   }
   return expect_within(name, count, got, exact,
-                       [&](int64_t i) { return 8 * kFloatEpsilon * std::abs(exact(i)) + slack(i); });
+                       [&](int64_t i) { return 8 * kFloatEpsilon * std::abs(exact(i)) + slack(i) + kUnderflow; });
 }
 
 Verdict expect_rows_within(std::string_view name, int64_t rows, int64_t length, FunctionRef<double(int64_t)> got,

@@ -22,6 +22,10 @@ constexpr double kFloatEpsilon = 0x1p-24;
 /// Absolute slack of every output bound (cases.md, tolerances): results that cancel to nearly nothing.
 constexpr double kOutputSlack = 1e-6;
 
+/// Absolute slack of an fp32 result: a kernel may flush what is below 2^-126 to zero, at every step. 2^16 terms of a
+/// sum, each short by that much, times a factor of up to 2^10 behind the sum (1/sqrt(eps) is 2^8.3), are 2^-100.
+constexpr double kUnderflow = 0x1p-100;
+
 /// Relative error of an fp32 sum of `terms` products, in any order: the roundings of a sum behave like a random walk,
 /// and four standard deviations of sqrt(terms) steps are never left in practice; 8 covers the operations around the
 /// sum. It multiplies the sum of the magnitudes of the terms.
@@ -49,7 +53,7 @@ Verdict expect_within(std::string_view name, int64_t count, FunctionRef<double(i
                       FunctionRef<double(int64_t)> want, FunctionRef<double(int64_t)> bound);
 
 /// The output rule: bf16 within `ulps` of the correctly rounded exact value, plus kOutputSlack and `slack`; fp32 within
-/// `slack` plus 8 roundings of the value.
+/// `slack` plus 8 roundings of the value plus kUnderflow.
 Verdict expect_output(std::string_view name, DType dtype, int64_t count, FunctionRef<double(int64_t)> got,
                       FunctionRef<double(int64_t)> exact, FunctionRef<double(int64_t)> slack, double ulps);
 

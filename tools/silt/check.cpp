@@ -17,6 +17,7 @@ struct Options {
   std::string op;
   std::string kernel;
   uint64_t seed = 1;
+  int64_t fuzz = 0;
   bool verbose = false;
 };
 
@@ -38,22 +39,45 @@ struct Tally {
   }
 };
 
+/// One case: with `special`, special values stand among the random ones.
+struct Data {
+  std::string line;
+  uint64_t seed = 1;
+  bool special = false;
+};
+
+/// The standing table, or random lines: each of a seed of its own, which alone gives the case again.
+std::vector<Data> cases_of(std::string_view op, const Options& options) {
+  std::vector<Data> all;
+  if (options.fuzz == 0) {
+    for (std::string& line : check_lines(op)) all.push_back({std::move(line), options.seed});
+  }
+  for (int64_t i = 0; i < options.fuzz; ++i) {
+    const uint64_t seed = options.seed + static_cast<uint64_t>(i);
+    all.push_back({random_line(op, seed), seed, seed % 2 == 0});
+  }
+  return all;
+}
+
 /// Every case of one kernel on one device.
 Status check_kernel(const KernelInfo& kernel, Device device, const Options& options, Tally* tally) {
-  const std::vector<std::string> lines = check_lines(kernel.op);
+  const std::vector<Data> cases = cases_of(kernel.op, options);
   Progress progress(fmt::format("{} {} on {}", kernel.op, kernel.name, device_name(device)));
   int64_t done = 0;
-  for (const std::string& line : lines) {
-    progress.show(fmt::format("{} of {}", ++done, lines.size()));
+  for (const auto& [line, seed, special] : cases) {
+    progress.show(fmt::format("{} of {}", ++done, cases.size()));
     CheckResult result;
-    if (Status status = check(line, kernel.name, device, options.seed, &result); !status.ok()) return status;
+    const Status status = special ? check_special(line, kernel.name, device, seed, &result)
+                                  : check(line, kernel.name, device, seed, &result);
+    if (!status.ok()) return status;
     tally->add(result);
     if (!result.refused && result.passed && !options.verbose) continue;
     progress.clear();
+    const std::string name = options.fuzz == 0 ? line : fmt::format("--fuzz 1 --seed {}: {}", seed, line);
     if (!result.refused && !result.passed) {
-      fmt::print("WRONG {} {}: {}\n", kernel.name, line, result.detail);
+      fmt::print("WRONG {} {}: {}\n", kernel.name, name, result.detail);
     } else if (options.verbose) {
-      fmt::print("{} {} {}: {}\n", result.refused ? "refused" : "right", kernel.name, line,
+      fmt::print("{} {} {}: {}\n", result.refused ? "refused" : "right", kernel.name, name,
                  result.refused ? result.detail : fmt::format("worst error {:.3f} of its bound", result.worst));
     }
   }
@@ -130,6 +154,7 @@ void add_check(CommandLine& line) {
   command.text("--op", &options->op, "NAME", "Only this operator");
   command.text("--kernel", &options->kernel, "NAME", "Only this kernel");
   command.whole("--seed", &options->seed, 0, INT64_MAX, "Seed of the random data");
+  command.whole("--fuzz", &options->fuzz, 1, INT64_MAX, "This many random problems instead of the standing table");
   command.flag("--verbose", &options->verbose, "A line for every case");
 }
 

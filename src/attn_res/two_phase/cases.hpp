@@ -8,6 +8,7 @@
 #include "attn_res/two_phase/problem.hpp"
 #include "dispatch/operator.hpp"
 #include "proof/case_tensor.hpp"
+#include "proof/record_launch.hpp"
 
 namespace silt {
 
@@ -27,6 +28,9 @@ struct AttnResPartialsCase {
   Status run(Device device, const Launch& launch);
   /// Every row of every query against the double-precision reference; nothing else touched.
   [[nodiscard]] Verdict verify() const;
+
+  /// Every tensor by its argument's name.
+  std::vector<NamedTensor> tensors();
 
   AttnResPartialsProblem problem;
   float eps = 1e-5F;
@@ -52,6 +56,9 @@ struct AttnResMergeCase {
   Status run(Device device, const Launch& launch);
   /// Every row against the double-precision reference; prefix and slot bit for bit; nothing else touched.
   [[nodiscard]] Verdict verify() const;
+
+  /// Every tensor by its argument's name, absent ones too.
+  std::vector<NamedTensor> tensors();
 
   AttnResMergeProblem problem;
   float eps = 1e-5F;

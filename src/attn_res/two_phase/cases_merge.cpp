@@ -42,13 +42,18 @@ AttnResMergeCase::AttnResMergeCase(const AttnResMergeProblem& p, uint64_t seed) 
   attn_res_fill::uniform(output_norm_weight, random, 0.3F, 1.7F);
 }
 
+std::vector<NamedTensor> AttnResMergeCase::tensors() {
+  return {{"prefix", &prefix, true},   {"delta", &delta},
+          {"statistics", &statistics}, {"mix", &mix},
+          {"slot", &slot, true},       {"norm_weight", &norm_weight},
+          {"qk_weight", &qk_weight},   {"output_norm_weight", &output_norm_weight},
+          {"output", &output, true}};
+}
+
 Status AttnResMergeCase::upload(Device device) {
   slot.poison();
   output.poison();
-  for (CaseTensor* tensor :
-       {&prefix, &delta, &statistics, &mix, &slot, &norm_weight, &qk_weight, &output_norm_weight, &output}) {
-    SILT_TRY(tensor->to_device(device));
-  }
+  for (const NamedTensor& named : tensors()) SILT_TRY(named.tensor->to_device(device));
   prefix_before_ = prefix;
   statistics_before_ = statistics;
   mix_before_ = mix;
@@ -110,9 +115,8 @@ Verdict verify_token(const AttnResMergeCase& c, int64_t t, const AttnResMergeRow
   // p, bit for bit, in the prefix and in the slot.
   for (int64_t i = 0; i < p.d; ++i) {
     const float want = to_float(exact.prefix[index(i)]);
-    const auto same = [&](float got) { return std::isnan(want) ? std::isnan(got) : got == want; };
     const float in_slot = p.write ? c.slot.get(t * p.d + i) : want;
-    if (same(c.prefix.get(t * p.d + i)) && same(in_slot)) continue;
+    if (attn_res_is_sum(c.prefix.get(t * p.d + i), want) && attn_res_is_sum(in_slot, want)) continue;
     verdict.fail(fmt::format("prefix[{}, {}]: has {}, slot has {}, needs {} exactly", t, i, c.prefix.get(t * p.d + i),
                              in_slot, want));
   }

@@ -62,13 +62,27 @@ KdaPrefillCase::KdaPrefillCase(const KdaPrefillProblem& p, uint64_t seed) : prob
   }
 }
 
+std::vector<NamedTensor> KdaPrefillCase::tensors() {
+  return {{"x", &x},
+          {"conv_weight", &conv_weight},
+          {"conv_bias", &conv_bias},
+          {"conv_state", &conv_state, true},
+          {"raw_gate", &raw_gate},
+          {"raw_beta", &raw_beta},
+          {"A_log", &A_log},
+          {"dt_bias", &dt_bias},
+          {"offsets", &offsets},
+          {"state_indices", &state_indices},
+          {"has_initial_state", &has_initial_state},
+          {"state", &state, true},
+          {"output_gate", &output_gate},
+          {"norm_weight", &norm_weight},
+          {"output", &output, true}};
+}
+
 Status KdaPrefillCase::upload(Device device) {
   output.poison();
-  for (CaseTensor* tensor :
-       {&x, &conv_weight, &conv_bias, &conv_state, &raw_gate, &raw_beta, &A_log, &dt_bias, &offsets, &state_indices,
-        &has_initial_state, &state, &output_gate, &norm_weight, &output}) {
-    SILT_TRY(tensor->to_device(device));
-  }
+  for (const NamedTensor& named : tensors()) SILT_TRY(named.tensor->to_device(device));
   conv_state_before_ = conv_state;
   state_before_ = state;
   output_before_ = output.bytes();
@@ -130,7 +144,9 @@ KdaPrefillArgs KdaPrefillCase::host_args_before() {
 }
 
 Status KdaPrefillCase::download() {
-  for (CaseTensor* tensor : {&conv_state, &state, &output}) SILT_TRY(tensor->from_device());
+  for (const NamedTensor& named : tensors()) {
+    if (named.written) SILT_TRY(named.tensor->from_device());
+  }
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "dispatch/operator.hpp"
 #include "kda/prefill/problem.hpp"
 #include "proof/case_tensor.hpp"
+#include "proof/record_launch.hpp"
 
 namespace silt {
 
@@ -27,6 +28,9 @@ struct KdaPrefillCase {
 
   /// The arguments in host memory with state and history as they were before the run.
   [[nodiscard]] KdaPrefillArgs host_args_before();
+
+  /// Every tensor by its argument's name, absent ones too.
+  std::vector<NamedTensor> tensors();
 
   KdaPrefillProblem problem;
   float norm_eps = 1e-5F;

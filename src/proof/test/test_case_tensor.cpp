@@ -7,6 +7,13 @@
 namespace silt {
 namespace {
 
+// What a faulty kernel does: the sanitizer, which would stop it, is not asked.
+__attribute__((noinline, no_sanitize("address"))) bf16 exchange(bf16* at, bf16 value) {
+  const bf16 before = *at;
+  *at = value;
+  return before;
+}
+
 TEST(CaseTensor, StridedElementsAndGuards) {
   CaseTensor tensor(DType::bf16, {2, 3}, {10, 1}, 1);
   tensor.fill([](int64_t i) { return static_cast<float>(i); });
@@ -23,13 +30,24 @@ TEST(CaseTensor, StridedElementsAndGuards) {
   EXPECT_EQ(tensor.get(5), 9.0F);
   EXPECT_TRUE(tensor.outside_untouched("x", before).ok) << "an element of the view may change";
   for (const int64_t stray : {-1, 3, 9, 13}) {
-    const bf16 saved = data[stray];
-    data[stray] = to_bf16(1.0F);
+    const bf16 saved = exchange(data + stray, to_bf16(1.0F));
     ASSERT_TRUE(tensor.from_device().ok());
     EXPECT_FALSE(tensor.outside_untouched("x", before).ok) << stray;
-    data[stray] = saved;
+    exchange(data + stray, saved);
   }
 }
+
+#ifdef SILT_SANITIZES_ADDRESSES
+TEST(CaseTensor, ReadingAroundItStopsTheProgram) {
+  CaseTensor tensor(DType::f32, {16});
+  tensor.fill([](int64_t) { return 1.0F; });
+  ASSERT_TRUE(tensor.to_device({}).ok());
+  const auto* data = static_cast<const volatile float*>(tensor.view().data);
+  EXPECT_EQ(data[15], 1.0F);
+  EXPECT_DEATH(static_cast<void>(data[-1]), "use-after-poison");
+  EXPECT_DEATH(static_cast<void>(data[16]), "use-after-poison");
+}
+#endif
 
 TEST(CaseTensor, RangeUntouchedFindsAChange) {
   CaseTensor tensor(DType::f32, {4});
