@@ -30,6 +30,7 @@ void print_environment() {
   constexpr Variable variables[] = {
       {"SILT_KERNEL", "a kernel that calls must take: \"name\", or \"operator=name\" separated by commas"},
       {"SILT_LOG", "trace, debug, info, warn (default), error or off"},
+      {"SILT_DEBUG", "1: indices and values are checked before every launch, at any cost"},
       {"SILT_LOG_FILE", "a file to append the log to; default stderr"},
   };
   fmt::print("\nenvironment\n");
