@@ -62,4 +62,5 @@ def main():
     return 1 if wrong or not rows or not known else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

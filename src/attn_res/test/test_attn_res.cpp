@@ -124,6 +124,7 @@ TEST_P(Contract, ANaNStaysInItsRow) {
   }
 }
 
+// 23
 TEST_P(Contract, EpsilonsAreUsedAndNotSwapped) {
   AttnResCase c(problem_of("attn_res t=3 n=2 d=256"), 9);
   c.eps = 0.7F;
@@ -271,7 +272,7 @@ TEST_P(Determinism, TwoCallersAtOnce) {
   for (std::thread& caller : callers) caller.join();
 }
 
-// 34: every wrong argument alone; nothing is written
+// 14, 34: every wrong argument alone; nothing is written
 TEST_P(Refusals, WrongArgumentsAreNamed) {
   struct Wrong {
     const char* text;

@@ -1,4 +1,6 @@
 // Files that are broken or hostile: one clear line that names file, field or tensor, what was found and what is needed.
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include "model/config.hpp"
@@ -404,6 +406,19 @@ TEST(Checkpoints, WrongFoldersAreNamed) {
     folder.write("model.safetensors.index.json", index);
     EXPECT_EQ(load_folder(folder), text);
   }
+}
+
+// Opening a FIFO would wait for somebody to write to it.
+TEST(Checkpoints, WhatIsNoRegularFileIsRefused) {
+  const TemporaryFolder folder;
+  const std::string fifo = folder.path() + "/model.safetensors";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::unique_ptr<MappedFile> file;
+  const Status status = MappedFile::open(fifo, &file);
+  EXPECT_EQ(status.code(), StatusCode::io_error);
+  EXPECT_EQ(status.message(), fifo + ": is no regular file, needs to be one");
+  EXPECT_EQ(MappedFile::open("/dev/zero", &file).message(), "/dev/zero: is no regular file, needs to be one");
+  EXPECT_EQ(MappedFile::open(folder.path(), &file).message(), folder.path() + ": is no regular file, needs to be one");
 }
 
 TEST(Checkpoints, EndTokensMustExist) {

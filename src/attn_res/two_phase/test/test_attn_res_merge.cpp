@@ -104,6 +104,7 @@ TEST_P(Contract, ANaNStaysInItsRow) {
   }
 }
 
+// 23
 TEST_P(Contract, EpsilonsAreUsedAndNotSwapped) {
   AttnResMergeCase c(problem_of("attn_res_merge t=3 d=256"), 9);
   c.eps = 0.7F;

@@ -7,7 +7,7 @@ namespace {
 
 class Refusals : public EveryKernel {};
 
-// 34: every wrong argument alone; nothing is written
+// 14, 34: every wrong argument alone; nothing is written
 TEST_P(Refusals, WrongArgumentsAreNamed) {
   using A = KdaDecodeArgs;
   struct Wrong {

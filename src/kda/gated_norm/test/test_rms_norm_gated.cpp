@@ -132,7 +132,7 @@ TEST_P(Determinism, ARowDependsOnItselfOnly) {
 
 class Refusals : public EveryKernel {};
 
-// 34: every wrong argument alone; nothing is written
+// 14, 34: every wrong argument alone; nothing is written
 TEST_P(Refusals, WrongArgumentsAreNamed) {
   using A = RmsNormGatedArgs;
   struct Wrong {

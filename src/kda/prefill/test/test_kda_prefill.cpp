@@ -391,7 +391,7 @@ TEST_P(Determinism, TwoCallersAtOnce) {
 
 class Refusals : public EveryKernel {};
 
-// 34: every wrong argument alone; nothing is written
+// 14, 34: every wrong argument alone; nothing is written
 TEST_P(Refusals, WrongArgumentsAreNamed) {
   using A = KdaPrefillArgs;
   struct Wrong {
