@@ -249,7 +249,8 @@ TEST(MachineCode, SweepByMatrixUnits) {
       const auto count = [&, &lines = lines](std::string_view opcode) {
         return std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return is(line, opcode); });
       };
-      const int pieces = 2 * 4;  // side by side; the first token's sums and the last one's mixture stand outside the loop
+      const int pieces =
+          2 * 4;  // side by side; the first token's sums and the last one's mixture stand outside the loop
       EXPECT_EQ(count("HMMA.16816"), 8 * pieces) << arch << " " << name << ": dots and squares of four steps";
       EXPECT_EQ(count("HMMA.1688"), 8 * pieces) << arch << " " << name << ": two groups of 32 columns";
       EXPECT_EQ(count("LDSM"), 4 * pieces) << arch << " " << name;
