@@ -62,6 +62,8 @@ function(silt_test name)
       silt_test_headers()
       target_precompile_headers(${name} REUSE_FROM silt_test_headers)
     endif()
+  else()
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
   endif()
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "90a-real;100f-real") # kernels of tests use PDL
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
