@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/problem_line.hpp"
@@ -52,6 +54,19 @@ void expect_right_or_refused(std::string_view op, const KernelLine& which) {
   EXPECT_EQ(runs_of(op, here.kernel), before + 1) << "another kernel ran";
   const Verdict verdict = c.verify();
   EXPECT_TRUE(verdict.ok) << verdict.detail;
+}
+
+/// What explain's table says on a known device: for each line, a refusal with this reason. Whether another kernel takes
+/// the call does not matter.
+inline void expect_refusals(std::string_view device,
+                            std::initializer_list<std::pair<std::string_view, std::string_view>> refusals) {
+  DeviceFacts facts;
+  ASSERT_TRUE(canned_facts(device, &facts).ok()) << device;
+  for (const auto& [line, reason] : refusals) {
+    Explanation explanation;
+    static_cast<void>(explain(line, facts, {}, &explanation));
+    EXPECT_NE(explanation.table.find(reason), std::string::npos) << line << "\n" << explanation.table;
+  }
 }
 
 template <class Case>

@@ -7,6 +7,8 @@
 #include "silt/choose.hpp"
 #include "silt/device.hpp"
 
+#include "proof/room_test.hpp"
+
 namespace silt {
 namespace {
 
@@ -57,21 +59,13 @@ TEST(KdaChainHip, EveryHeadCount) {
 }
 
 TEST(KdaChainHip, RefusalsSayWhatIsNeeded) {
-  const std::pair<const char*, const char*> refusals[] = {
-      {"causal_conv1d_update b=1 c=536870913", "c: has 536870913, needs less than 536870912"},
-      {"causal_conv1d_update b=16777216 c=3", "b * ceil(c / 256): has 16777216, needs at most 16777215"},
-      {"kda_recurrence seqs=1x1 h=131073", "h: has 131073, needs at most 131072"},
-      {"kda_recurrence seqs=174763x1 h=96 offsets=0", "n * h: has 16777248, needs at most 16777215"},
-      {"rms_norm_gated t=2796203 h=96", "t * h: has 268435488, needs at most 268435440"},
-      {"rms_norm_gated t=1 h=1", "arch: has gfx950, needs gfx942"},
-  };
-  for (const auto& [line, reason] : refusals) {
-    DeviceFacts facts;
-    ASSERT_TRUE(canned_facts("mi355x", &facts).ok());
-    Explanation explanation;
-    static_cast<void>(explain(line, facts, {}, &explanation));
-    EXPECT_NE(explanation.table.find(reason), std::string::npos) << line << "\n" << explanation.table;
-  }
+  expect_refusals("mi355x",
+                  {{"causal_conv1d_update b=1 c=536870913", "c: has 536870913, needs less than 536870912"},
+                   {"causal_conv1d_update b=16777216 c=3", "b * ceil(c / 256): has 16777216, needs at most 16777215"},
+                   {"kda_recurrence seqs=1x1 h=131073", "h: has 131073, needs at most 131072"},
+                   {"kda_recurrence seqs=174763x1 h=96 offsets=0", "n * h: has 16777248, needs at most 16777215"},
+                   {"rms_norm_gated t=2796203 h=96", "t * h: has 268435488, needs at most 268435440"},
+                   {"rms_norm_gated t=1 h=1", "arch: has gfx950, needs gfx942"}});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "kda/decode/cases.hpp"
 #include "kda/decode/cuda/cuda_sm90_heads.hpp"
+#include "proof/room_test.hpp"
 
 namespace silt {
 namespace {
@@ -117,21 +118,11 @@ TEST(KdaDecodeDispatch, EveryHeadCountIsNative) {
 }
 
 TEST(KdaDecodeDispatch, RefusalsSayWhatIsNeeded) {
-  const std::pair<const char*, const char*> refusals[] = {
-      {"kda_decode b=4 h=12 align=4", "align: has 4, needs at least 8"},
-      {"kda_decode b=4 h=12 state_align=8", "state_align: has 8, needs 16"},
-      {"kda_decode b=4 h=12 dtype=f32", "dtype: has f32, needs bf16"},
-      {"kda_decode b=500000 h=96", "b * h * h: has 4608000000, needs less than 4294967296"},
-      {"kda_decode b=1 h=131073", "h: has 131073, needs at most 131072"},
-  };
-  DeviceFacts facts;
-  ASSERT_TRUE(canned_facts("h200", &facts).ok());
-  for (const auto& [line, reason] : refusals) {
-    Explanation explanation;
-    // The fp32 call is for the CPU, so nothing takes it here; the table has the reasons all the same.
-    static_cast<void>(explain(line, facts, {}, &explanation));
-    EXPECT_NE(explanation.table.find(reason), std::string::npos) << line << "\n" << explanation.table;
-  }
+  expect_refusals("h200", {{"kda_decode b=4 h=12 align=4", "align: has 4, needs at least 8"},
+                           {"kda_decode b=4 h=12 state_align=8", "state_align: has 8, needs 16"},
+                           {"kda_decode b=4 h=12 dtype=f32", "dtype: has f32, needs bf16"},
+                           {"kda_decode b=500000 h=96", "b * h * h: has 4608000000, needs less than 4294967296"},
+                           {"kda_decode b=1 h=131073", "h: has 131073, needs at most 131072"}});
 }
 
 TEST(KdaDecodeDispatch, EveryScheduleIsChosenSomewhere) {

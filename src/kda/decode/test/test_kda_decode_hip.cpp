@@ -30,19 +30,10 @@ TEST(KdaDecodeHip, EveryCallIsNative) {
 }
 
 TEST(KdaDecodeHip, RefusalsSayWhatIsNeeded) {
-  const std::pair<const char*, const char*> refusals[] = {
-      {"kda_decode b=4 h=12 dtype=f32", "dtype: has f32, needs bf16"},
-      {"kda_decode b=1 h=131073", "h: has 131073, needs at most 131072"},
-      {"kda_decode b=174763 h=96", "b * h: has 16777248, needs at most 16777215"},
-      {"kda_decode b=1 h=1", "arch: has gfx950, needs gfx942"},
-  };
-  DeviceFacts facts;
-  ASSERT_TRUE(canned_facts("mi355x", &facts).ok());
-  for (const auto& [line, reason] : refusals) {
-    Explanation explanation;
-    static_cast<void>(explain(line, facts, {}, &explanation));
-    EXPECT_NE(explanation.table.find(reason), std::string::npos) << line << "\n" << explanation.table;
-  }
+  expect_refusals("mi355x", {{"kda_decode b=4 h=12 dtype=f32", "dtype: has f32, needs bf16"},
+                             {"kda_decode b=1 h=131073", "h: has 131073, needs at most 131072"},
+                             {"kda_decode b=174763 h=96", "b * h: has 16777248, needs at most 16777215"},
+                             {"kda_decode b=1 h=1", "arch: has gfx950, needs gfx942"}});
 }
 
 TEST(KdaDecodeHip, TheReciprocalDivides) {
