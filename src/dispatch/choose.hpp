@@ -74,6 +74,9 @@ Status choose(const KernelList<Problem, Args>& list, const Problem& problem, con
 template <class Problem, class Args>
 Status run(const KernelList<Problem, Args>& list, const Problem& problem, const Args& args, Device device,
            const Launch& launch) {
+  if (launch.threads < 0) {
+    return invalid("{}: threads: has {}, needs 0 (every core) or more", list.op, launch.threads);
+  }
   const DeviceFacts* facts = nullptr;
   SILT_TRY(facts_of(device, &facts));
   Choice choice;

@@ -103,6 +103,13 @@ TEST(Choose, RunCountsFallbacksToASlowerClassOnly) {
   EXPECT_EQ(choice.fell_from, kNoKernel) << "another instruction set is not a fallback";
 }
 
+TEST(Choose, FewerThanNoThreadsAreAnError) {
+  std::string_view ran;
+  EXPECT_EQ(run(list(), Toy{9}, ToyArgs{&ran}, {}, {.threads = -1}).message(),
+            "toy: threads: has -1, needs 0 (every core) or more");
+  EXPECT_EQ(ran, "");
+}
+
 TEST(Explain, IsTheSameWalk) {
   Explanation explanation;
   ProblemLine line;
