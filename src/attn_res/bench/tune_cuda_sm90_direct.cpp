@@ -28,6 +28,7 @@ constexpr int64_t kSlots = 8;
 constexpr int64_t kMostTokens = 8192;
 constexpr int64_t kMostSets = 187;  // calls of a decoder's step
 constexpr size_t kRotate = 160;     // MB: beyond the L2 of every GPU this runs on
+constexpr float kQk = 0.035F;       // 3 / sqrt(D): logits with a standard deviation near 1, as silt-bench has them
 
 void require(bool good, const char* what) {
   if (good) return;
@@ -35,11 +36,11 @@ void require(bool good, const char* what) {
   std::exit(1);
 }
 
-/// Random bf16 values in (-1, 1), the same 16 MB over and over.
-DeviceBuffer random_rows(int64_t elements, uint64_t seed) {
+/// Random bf16 values, the same 16 MB over and over.
+DeviceBuffer random_rows(int64_t elements, uint64_t seed, float low = -1.0F, float high = 1.0F) {
   std::vector<bf16> pattern(size_t{8} << 20);
   Random random(seed);
-  for (bf16& value : pattern) value = to_bf16(random.uniform(-1.0F, 1.0F));
+  for (bf16& value : pattern) value = to_bf16(random.uniform(low, high));
   DeviceBuffer buffer;
   const size_t bytes = static_cast<size_t>(elements) * sizeof(bf16);
   require(DeviceBuffer::make(kGpu, bytes, &buffer).ok(), "memory");
@@ -57,7 +58,9 @@ struct Inputs {
         prefix(random_rows(tokens * kD, 2)),
         delta(random_rows(tokens * kD, 3)),
         output(random_rows(tokens * kD, 4)),
-        weights(random_rows(3 * kD, 5)) {}
+        norm_weight(random_rows(kD, 5, 0.7F, 1.3F)),
+        qk_weight(random_rows(kD, 6, -kQk, kQk)),
+        output_norm_weight(random_rows(kD, 7, 0.3F, 1.7F)) {}
 
   size_t rotate;   ///< bytes
   int64_t tokens;  ///< that there is memory for
@@ -65,7 +68,9 @@ struct Inputs {
   DeviceBuffer prefix;
   DeviceBuffer delta;
   DeviceBuffer output;
-  DeviceBuffer weights;
+  DeviceBuffer norm_weight;
+  DeviceBuffer qk_weight;
+  DeviceBuffer output_norm_weight;
 
   [[nodiscard]] int64_t sets(int64_t n, int64_t t) const {
     const size_t bytes = static_cast<size_t>(t * (n + 4) * kD) * sizeof(bf16);
@@ -82,9 +87,9 @@ struct Inputs {
     args.delta = view(at(delta, set * t * kD), {t, kD}, {}, kGpu);
     args.output = view(at(output, set * t * kD), {t, kD}, {}, kGpu);
     args.blocks = view(at(bank, set * t * kSlots * kD), {t, kSlots, kD}, {}, kGpu);
-    args.norm_weight = view(at(weights, 0), {kD}, {}, kGpu);
-    args.qk_weight = view(at(weights, kD), {kD}, {}, kGpu);
-    args.output_norm_weight = view(at(weights, 2 * kD), {kD}, {}, kGpu);
+    args.norm_weight = view(at(norm_weight, 0), {kD}, {}, kGpu);
+    args.qk_weight = view(at(qk_weight, 0), {kD}, {}, kGpu);
+    args.output_norm_weight = view(at(output_norm_weight, 0), {kD}, {}, kGpu);
     args.num_blocks = n;
     args.stable_blocks = n;
     return args;
