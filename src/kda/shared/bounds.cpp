@@ -22,13 +22,13 @@ double norm_of(const HeadVector<double>& x) {
   return std::sqrt(squares);
 }
 
-/// Error of x / ||x|| * scale.
+/// Error of x / ||x|| * scale. A short x is made longer, 1000 times at most, and so is what it loses as a denormal.
 HeadVector<double> normalised_error(const HeadVector<double>& x, const HeadVector<double>& error,
                                     const HeadVector<double>& result, double scale) {
   const double r = inverse_root(norm_of(x) * norm_of(x) + static_cast<double>(kL2Epsilon));
   const double relative = r * norm_of(error) + sum_error(kDim) + kFunction;
   HeadVector<double> out;
-  for (size_t i = 0; i < kN; ++i) out[i] = finite(r * scale * error[i] + std::abs(result[i]) * relative);
+  for (size_t i = 0; i < kN; ++i) out[i] = finite(r * scale * (error[i] + kDenormal) + std::abs(result[i]) * relative);
   return out;
 }
 
@@ -84,6 +84,18 @@ void HeadBound::add_part(int64_t v, double correction, const HeadVector<double>&
   }
 }
 
+double HeadBound::lost(int64_t v, const double* row_before) {
+  const auto row = static_cast<size_t>(v);
+  const bool begins = (tokens_ - 1) % window_ == 0;  // magnitudes() has counted this token
+  if (begins) largest_[0][row] = window_ == 1 ? 0 : largest_[1][row];
+  if (begins) largest_[1][row] = 0;
+  for (size_t k = 0; k < kN; ++k) {
+    for (auto& largest : largest_) largest[row] = std::max(largest[row], std::abs(row_before[k]));
+  }
+  // A sum of parts of a window is at most that many times two of its values in magnitude.
+  return kDenormal * largest_[0][row] * (window_ == 1 ? 1 : 2 * static_cast<double>(window_));
+}
+
 HeadVector<double> HeadBound::step(const GateRule& rule, const InputErrors& inputs, const double* state_before,
                                    const TokenResult<double>& token) {
   const StepInputs<double>& in = token.step;
@@ -111,13 +123,15 @@ HeadVector<double> HeadBound::step(const GateRule& rule, const InputErrors& inpu
   for (size_t v = 0; v < kN; ++v) {
     const double* row = state_before + v * kN;
     const double* part = parts.data() + v * kN;
+    const double flushed = lost(static_cast<int64_t>(v), row);
     double predicted = 0;
     double predicted_error = 0;
     double read_error = 0;
     for (size_t k = 0; k < kN; ++k) {
       predicted += row[k] * in.decay[k] * in.k[k];
-      predicted_error += part[k] * ((decay[k] + sum + together) * std::abs(in.k[k]) + k_error[k]);
-      read_error += part[k] * ((decay[k] + sum + together) * std::abs(in.q[k]) + q_error[k]);
+      const double sums = part[k] * (decay[k] + sum + together) + flushed;
+      predicted_error += sums * std::abs(in.k[k]) + part[k] * k_error[k];
+      read_error += sums * std::abs(in.q[k]) + part[k] * q_error[k];
     }
     const double correction = (in.v[v] - predicted) * in.beta;
     const double correction_error =
@@ -126,7 +140,8 @@ HeadVector<double> HeadBound::step(const GateRule& rule, const InputErrors& inpu
         2 * kFunction * std::abs(correction);
     double squares = 0;
     for (size_t k = 0; k < kN; ++k) {
-      const double moved = part[k] * (decay[k] + 2 * kFloatEpsilon + together) + correction_error * std::abs(in.k[k]) +
+      const double moved = part[k] * (decay[k] + 2 * kFloatEpsilon + together) + flushed +
+                           correction_error * std::abs(in.k[k]) +
                            std::abs(correction) * (k_error[k] + (4 * kFloatEpsilon + together) * std::abs(in.k[k]));
       squares += moved * moved;
     }

@@ -8,8 +8,10 @@
 
 namespace silt::kda {
 
+/// What a flushed denormal loses at most.
+constexpr double kDenormal = 0x1p-126;
 /// A magnitude that flushed denormals can lose; covers a head's worth of them.
-constexpr double kFlushed = 128 * 0x1p-126;
+constexpr double kFlushed = 128 * kDenormal;
 
 /// Absolute errors of q, k, v before the L2 norm.
 using InputErrors = std::array<HeadVector<double>, static_cast<size_t>(kParts)>;
@@ -43,11 +45,14 @@ class HeadBound {
   const std::vector<double>& magnitudes(const double* state_before, const HeadVector<double>& decay);
   /// The token's own part.
   void add_part(int64_t v, double correction, const HeadVector<double>& k);
+  /// What row v loses an element where its decay, or a product of decays of a window, is a denormal that is flushed.
+  double lost(int64_t v, const double* row_before);
 
   int64_t window_;
   int64_t tokens_ = 0;
   HeadVector<double> rows_{};
-  std::vector<double> parts_[2];  ///< the parts' magnitudes, kept apart for at least a window, and for less than one
+  HeadVector<double> largest_[2]{};  ///< elements of a row before their decays, kept apart as the parts are
+  std::vector<double> parts_[2];     ///< the parts' magnitudes, kept apart for at least a window, and for less than one
 };
 
 /// Error of the gated norm's result, from the error of its input.

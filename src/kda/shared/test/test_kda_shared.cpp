@@ -260,6 +260,38 @@ TEST(Bounds, StayFiniteAndSmall) {
   }
 }
 
+// A kernel that takes denormals for zeros is within its bound where they are multiplied by more than they lose
+TEST(Bounds, FlushedDenormalsAreCoveredWhereTheyAreMultiplied) {
+  const std::vector<float> dt_bias(static_cast<size_t>(kDim), 0.0F);
+  const GateRule rule{Gate::softplus, 0.0F, 0.0F, dt_bias.data()};
+  const double elements = std::sqrt(static_cast<double>(kDim));
+  const std::vector<double> zeros(static_cast<size_t>(kDim * kDim), 0.0);
+  TokenResult<double> short_key;
+  short_key.z[1].fill(3e-39);
+  short_key.step.k.fill(3e-39 / std::sqrt(1e-6));
+  short_key.step.v[0] = 1;
+  short_key.step.beta = 1;
+  HeadBound of_key;
+  of_key.step(rule, {}, zeros.data(), short_key);
+  EXPECT_GT(of_key.row(0), 3e-36 * elements) << "the correction that a key of zeros does not make";
+  EXPECT_LT(of_key.row(0), 30e-36 * elements);
+  EXPECT_LT(of_key.row(1), 2 * kFlushed) << "where nothing is corrected";
+
+  const std::vector<double> large(static_cast<size_t>(kDim * kDim), 1e4);
+  TokenResult<double> forgetting;
+  forgetting.step.decay.fill(5e-39);
+  for (const int64_t window : {1, 16}) {
+    HeadBound of_decay(window);
+    of_decay.step(rule, {}, large.data(), forgetting);
+    EXPECT_GT(of_decay.row(0), 5e-35 * elements) << "the state that a decay of zero does not keep, window " << window;
+    const double most = 2e4 * kDenormal * elements * (window == 1 ? 1 : 2 * static_cast<double>(window));
+    EXPECT_LT(of_decay.row(0), most);
+    of_decay.step(rule, {}, zeros.data(), forgetting);
+    const double left = window == 1 ? 2 * kFlushed : most;
+    EXPECT_LT(of_decay.row(0), left) << "what was flushed is forgotten with its window";
+  }
+}
+
 // Of tokens taken together the parts count: a token that cancels the state leaves the parts that it was summed from
 TEST(Bounds, PartsOfTokensTakenTogetherAreRemembered) {
   constexpr int64_t kTogether = 16;
