@@ -100,7 +100,7 @@ function(silt_hip_code_object name isa source)
   set(base ${PROJECT_BINARY_DIR}/hip/${name}.${isa})
   add_custom_command(OUTPUT ${base}.hsaco
     COMMAND ${SILT_HIP_CLANG_${isa}} ${silt_hip_flags} ${ARGN} --offload-arch=${isa} -Xclang -dependency-file -Xclang ${base}.d -Xclang -MT
-      -Xclang hip/${name}.${isa}.hsaco
+      -Xclang ${base}.hsaco
       -S -o ${base}.s ${source}
     COMMAND ${SILT_HIP_CLANG_${isa}} --target=amdgcn-amd-amdhsa -mcpu=${isa} -c -o ${base}.o ${base}.s
     COMMAND ${SILT_HIP_LLD_${isa}} -shared -o ${base}.hsaco ${base}.o
