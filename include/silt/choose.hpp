@@ -43,6 +43,12 @@ struct Launch {
   int32_t threads = 0;     ///< CPU workers including the caller; 0: every core the process may use
   Pdl pdl = Pdl::wait;
   Policy policy{};
+  /// What lies in memory is read before the launch, on any device and at any cost; SILT_DEBUG=1 asks for it in every
+  /// call. An error names the first wrong index, offset, count or value and its place, and nothing has been written.
+  /// Stricter than the contracts: an index beyond the pool, which a kernel takes as padding, is an error too, as is a
+  /// NaN in what is read. Both are right to compute with and mostly somebody's mistake; this is how to find whose. An
+  /// error as well on a stream that is being captured: memory cannot be read there, and a replay would go unchecked.
+  bool debug = false;
 };
 
 struct KernelInfo {

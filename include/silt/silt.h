@@ -66,6 +66,8 @@ typedef struct silt_launch {
   int32_t pdl;
   int32_t policy;
   const char* kernel; /* with SILT_PREFER and SILT_REQUIRE */
+  int32_t debug;      /* 0 or 1: memory is checked before the launch, as with SILT_DEBUG=1 (silt/choose.hpp) */
+  int32_t reserved;   /* 0 */
 } silt_launch;
 
 typedef struct silt_attn_res_args {

@@ -7,7 +7,7 @@ namespace silt {
 
 namespace {
 
-/// SILT_DEBUG=1
+/// Launch::debug, SILT_DEBUG=1
 Status check_values(const AttnResArgs& a, const AttnResProblem& p, const Launch& launch) {
   debug::Values values("attn_res", a.prefix.device, launch);
   ConstTensorView bank = a.blocks;
@@ -24,7 +24,7 @@ Status attn_res(const AttnResArgs& args, const Launch& launch) {
   AttnResProblem problem;
   SILT_TRY(check(args, &problem));
   if (problem.t == 0) return {};
-  if (debug::on()) SILT_TRY(check_values(args, problem, launch));
+  if (debug::on(launch)) SILT_TRY(check_values(args, problem, launch));
   return run(attn_res_list(), problem, args, args.prefix.device, launch);
 }
 

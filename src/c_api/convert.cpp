@@ -39,12 +39,13 @@ Status to_launch(std::string_view op, const silt_launch* given, Launch* launch) 
   *launch = {};
   if (given == nullptr) return {};
   silt_launch c;
-  SILT_TRY(read_struct(op, given, sizeof c, &c));
+  SILT_TRY(read_struct(op, given, offsetof(silt_launch, reserved), &c));
   Converter in(op);
   launch->stream = c.stream;
   launch->threads = c.threads;
   launch->pdl = static_cast<Pdl>(in.value("launch.pdl", c.pdl, SILT_PDL_OFF, SILT_PDL_LATE));
   launch->policy.kind = static_cast<Policy::Kind>(in.value("launch.policy", c.policy, SILT_AUTOMATIC, SILT_REQUIRE));
+  launch->debug = in.value("launch.debug", c.debug, 0, 1) != 0;
   if (c.kernel != nullptr) {
     launch->policy.kernel = c.kernel;
   } else if (c.policy != SILT_AUTOMATIC) {

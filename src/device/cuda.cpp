@@ -11,6 +11,7 @@ namespace silt::backend {
 namespace {
 
 Status error(std::string_view what, cudaError_t code) {
+  cudaGetLastError();  // reported here; not left for the host program's next call
   const StatusCode kind = code == cudaErrorMemoryAllocation ? StatusCode::out_of_memory : StatusCode::device_error;
   return failed(kind, "cuda: {}: {} ({})", what, cudaGetErrorString(code), cudaGetErrorName(code));
 }
@@ -87,9 +88,7 @@ Status allocate(int index, size_t bytes, void** data) {
   const CudaDeviceScope scope(index);
   SILT_TRY(scope.status());
   const cudaError_t code = cudaMalloc(data, bytes == 0 ? 1 : bytes);
-  if (code == cudaSuccess) return {};
-  cudaGetLastError();
-  return error(fmt::format("memory: {} bytes", bytes), code);
+  return code == cudaSuccess ? Status() : error(fmt::format("memory: {} bytes", bytes), code);
 }
 
 void release(int index, void* data) {
@@ -115,9 +114,49 @@ Status synchronize(int index, void* stream) {
   return code == cudaSuccess ? Status() : error("synchronise", code);
 }
 
+Status is_captured(int index, void* stream, bool* captured) {
+  const CudaDeviceScope scope(index);
+  SILT_TRY(scope.status());
+  cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+  const cudaError_t code = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &state);
+  // The default stream, which a captured one waits for: the same as far as the caller goes.
+  const bool implicit = code == cudaErrorStreamCaptureImplicit;
+  if (implicit) cudaGetLastError();
+  *captured = implicit || state != cudaStreamCaptureStatusNone;
+  return code == cudaSuccess || implicit ? Status() : error("capture", code);
+}
+
+/// Lets a thread use streams that are not captured, whatever capture is under way elsewhere.
+class BesideCaptures {
+ public:
+  BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  ~BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+Status read(int index, void* stream, void* target, const void* source, const Rows& rows) {
+  const CudaDeviceScope scope(index);
+  SILT_TRY(scope.status());
+  const BesideCaptures beside;
+  auto* const on = static_cast<cudaStream_t>(stream);
+  cudaError_t code = cudaSuccess;
+  if (rows.count == 1 || rows.step == rows.bytes) {
+    code = cudaMemcpyAsync(target, source, rows.bytes * rows.count, cudaMemcpyDeviceToHost, on);
+  } else {
+    code = cudaMemcpy2DAsync(target, rows.bytes, source, rows.step, rows.bytes, rows.count, cudaMemcpyDeviceToHost, on);
+  }
+  if (code == cudaSuccess) code = cudaStreamSynchronize(on);
+  return code == cudaSuccess ? Status() : error("read", code);
+}
+
 std::string about() { return {}; }
 
-constexpr Backend kCuda{"cuda", missing, count, read_facts, allocate, release, copy, synchronize, about};
+constexpr Backend kCuda{"cuda", missing,     count,       read_facts, allocate, release,
+                        copy,   synchronize, is_captured, read,       about};
 
 }  // namespace
 

@@ -11,7 +11,7 @@ const std::string& missing() {
 int count() { return 0; }
 std::string about() { return {}; }
 
-constexpr Backend kNone{"cuda", missing, count, nullptr, nullptr, nullptr, nullptr, nullptr, about};
+constexpr Backend kNone{"cuda", missing, count, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, about};
 
 }  // namespace
 

@@ -114,6 +114,45 @@ Status synchronize(int index, void* stream) {
   return code == kSuccess ? Status() : error("synchronise", code);
 }
 
+Status is_captured(int index, void* stream, bool* captured) {
+  const hip::DeviceScope scope(index);
+  SILT_TRY(scope.status());
+  int state = 0;
+  const hip::Error code = hip::runtime()->stream_is_capturing(stream, &state);
+  // The default stream, which a captured one waits for: the same as far as the caller goes.
+  const bool implicit = code == hip::kStreamCaptureImplicit;
+  if (implicit) hip::runtime()->get_last_error();
+  *captured = implicit || state != 0;
+  return code == kSuccess || implicit ? Status() : error("capture", code);
+}
+
+/// Lets a thread use streams that are not captured, whatever capture is under way elsewhere.
+class BesideCaptures {
+ public:
+  BesideCaptures() { hip::runtime()->thread_exchange_stream_capture_mode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  ~BesideCaptures() { hip::runtime()->thread_exchange_stream_capture_mode(&mode_); }
+
+ private:
+  int mode_ = hip::kStreamCaptureModeRelaxed;
+};
+
+Status read(int index, void* stream, void* target, const void* source, const Rows& rows) {
+  const hip::DeviceScope scope(index);
+  SILT_TRY(scope.status());
+  const BesideCaptures beside;
+  hip::Error code = kSuccess;
+  if (rows.count == 1 || rows.step == rows.bytes) {
+    code = hip::runtime()->memcpy_async(target, source, rows.bytes * rows.count, hip::kDeviceToHost, stream);
+  } else {
+    code = hip::runtime()->memcpy_2d_async(target, rows.bytes, source, rows.step, rows.bytes, rows.count,
+                                           hip::kDeviceToHost, stream);
+  }
+  if (code == kSuccess) code = hip::runtime()->stream_synchronize(stream);
+  return code == kSuccess ? Status() : error("read", code);
+}
+
 /// "runtime 6.3.42134 (libamdhip64.so.6), code for gfx942, gfx950"
 std::string about() {
   if (hip::built_isas().empty()) return {};
@@ -124,7 +163,7 @@ std::string about() {
                      r->version % 100'000, r->name, code);
 }
 
-constexpr Backend kHip{"hip", missing, count, facts, allocate, release, copy, synchronize, about};
+constexpr Backend kHip{"hip", missing, count, facts, allocate, release, copy, synchronize, is_captured, read, about};
 
 }  // namespace
 

@@ -54,7 +54,11 @@ Found find_runtime() {
   bind(r.malloc, "hipMalloc");
   bind(r.free, "hipFree");
   bind(r.memcpy, "hipMemcpy");
+  bind(r.memcpy_async, "hipMemcpyAsync");
+  bind(r.memcpy_2d_async, "hipMemcpy2DAsync");
   bind(r.stream_synchronize, "hipStreamSynchronize");
+  bind(r.stream_is_capturing, "hipStreamIsCapturing");
+  bind(r.thread_exchange_stream_capture_mode, "hipThreadExchangeStreamCaptureMode");
   bind(r.module_load_data, "hipModuleLoadData");
   bind(r.module_get_function, "hipModuleGetFunction");
   bind(r.module_launch_kernel, "hipModuleLaunchKernel");

@@ -19,9 +19,12 @@ inline constexpr Error kInvalidDevice = 101;
 inline constexpr Error kNoBinaryForGpu = 209;
 inline constexpr Error kNotFound = 500;
 inline constexpr Error kLaunchFailure = 719;
+inline constexpr Error kStreamCaptureUnsupported = 900;
+inline constexpr Error kStreamCaptureImplicit = 906;
 
 inline constexpr int kHostToDevice = 1;
 inline constexpr int kDeviceToHost = 2;
+inline constexpr int kStreamCaptureModeRelaxed = 2;
 
 /// Keys of the last argument of hipModuleLaunchKernel: the kernel's argument block as it is, and its size.
 inline void* const kLaunchParamBuffer = reinterpret_cast<void*>(1);
@@ -52,7 +55,11 @@ struct Runtime {
   Error (*malloc)(void**, size_t) = nullptr;
   Error (*free)(void*) = nullptr;
   Error (*memcpy)(void*, const void*, size_t, int) = nullptr;
+  Error (*memcpy_async)(void*, const void*, size_t, int, void*) = nullptr;
+  Error (*memcpy_2d_async)(void*, size_t, const void*, size_t, size_t, size_t, int, void*) = nullptr;
   Error (*stream_synchronize)(void*) = nullptr;
+  Error (*stream_is_capturing)(void*, int*) = nullptr;  ///< 0: it is not
+  Error (*thread_exchange_stream_capture_mode)(int*) = nullptr;
   Error (*module_load_data)(void**, const void*) = nullptr;
   Error (*module_get_function)(void**, void*, const char*) = nullptr;
   Error (*module_launch_kernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,

@@ -222,6 +222,7 @@ bool Arguments::fill_from_capsule(nb::handle object, DlTensor* tensor) {
 Launch Arguments::make_launch(const LaunchOptions& options) {
   Launch launch;
   launch.threads = options.threads;
+  launch.debug = options.debug;
   if (options.stream) {
     launch.stream = reinterpret_cast<void*>(*options.stream);  // NOLINT(performance-no-int-to-ptr): Python's form of it
   } else if (on_gpu_) {

@@ -17,13 +17,14 @@
 
 namespace silt::python {
 
-/// `stream`, `threads`, `pdl`, `kernel` and `prefer` as they were given.
+/// `stream`, `threads`, `pdl`, `kernel`, `prefer` and `debug` as they were given.
 struct LaunchOptions {
   std::optional<uintptr_t> stream;  ///< absent: the current stream of the framework whose GPU tensor comes first
   int32_t threads;
   std::optional<std::string_view> pdl;
   std::optional<std::string_view> kernel;  ///< this kernel or an error
   std::optional<std::string_view> prefer;  ///< this kernel where it accepts
+  bool debug;
 };
 
 /// Throws the exception of a status that is not ok: ValueError with its text where arguments are at fault.
@@ -42,12 +43,13 @@ class Arguments {
   /// For a field that is written in some calls, in one where it is not.
   TensorView only_read(const char* name, nanobind::handle object) { return view(name, object, false); }
 
-  /// Calls the operator and throws what it says. The interpreter runs on meanwhile where that takes long: on the CPU.
+  /// Calls the operator and throws what it says. The interpreter runs on meanwhile where that takes long: on the
+  /// CPU, and where memory is looked at.
   template <class Args>
   void run(Status (*op)(const Args&, const Launch&), const Args& args, const LaunchOptions& options) {
     const Launch launch = make_launch(options);
     Status status;
-    if (on_gpu_) {
+    if (on_gpu_ && !launch.debug) {
       status = op(args, launch);
     } else {
       const nanobind::gil_scoped_release released;

@@ -38,7 +38,7 @@ GateActivation activation_from(std::string_view text) {
 
 void attn_res(Object prefix, Object blocks, Object norm_weight, Object qk_weight, Object output, Object delta,
               Object output_norm_weight, int64_t num_blocks, int64_t block_write_idx, float eps, float output_norm_eps,
-              int64_t stable_blocks, Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer) {
+              int64_t stable_blocks, Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer, bool debug) {
   Arguments in("attn_res");
   AttnResArgs args;
   args.prefix = delta.is_none() ? in.only_read("prefix", prefix) : in.written("prefix", prefix);
@@ -53,12 +53,12 @@ void attn_res(Object prefix, Object blocks, Object norm_weight, Object qk_weight
   args.output_norm_eps = output_norm_eps;
   args.output = in.written("output", output);
   args.stable_blocks = stable_blocks;
-  in.run(silt::attn_res, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::attn_res, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 void attn_res_partials(Object blocks, Object norm_weight, Object qk_weight, Object statistics, Object mix,
                        int64_t num_blocks, float eps, int64_t stable_blocks, Stream stream, int32_t threads, Text pdl,
-                       Text kernel, Text prefer) {
+                       Text kernel, Text prefer, bool debug) {
   Arguments in("attn_res_partials");
   AttnResPartialsArgs args;
   args.blocks = in.read("blocks", blocks);
@@ -69,12 +69,13 @@ void attn_res_partials(Object blocks, Object norm_weight, Object qk_weight, Obje
   args.statistics = in.written("statistics", statistics);
   args.mix = in.written("mix", mix);
   args.stable_blocks = stable_blocks;
-  in.run(silt::attn_res_partials, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::attn_res_partials, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 void attn_res_merge(Object prefix, Object statistics, Object mix, Object norm_weight, Object qk_weight, Object output,
                     Object delta, Object slot, Object output_norm_weight, float eps, float output_norm_eps,
-                    bool stable_partials, Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer) {
+                    bool stable_partials, Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer,
+                    bool debug) {
   Arguments in("attn_res_merge");
   AttnResMergeArgs args;
   args.prefix = delta.is_none() ? in.only_read("prefix", prefix) : in.written("prefix", prefix);
@@ -89,13 +90,13 @@ void attn_res_merge(Object prefix, Object statistics, Object mix, Object norm_we
   args.output_norm_eps = output_norm_eps;
   args.output = in.written("output", output);
   args.stable_partials = stable_partials;
-  in.run(silt::attn_res_merge, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::attn_res_merge, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 void kda_decode(Object x, Object conv_weight, Object conv_state, Object raw_gate, Object raw_beta, Object A_log,
                 Object dt_bias, Object state_indices, Object state, Object output, Object conv_bias, bool safe_gate,
                 float lower_bound, Object output_gate, Object norm_weight, float norm_eps, int32_t null_slot,
-                Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer) {
+                Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer, bool debug) {
   Arguments in("kda_decode");
   KdaDecodeArgs args;
   args.x = in.read("x", x);
@@ -115,7 +116,7 @@ void kda_decode(Object x, Object conv_weight, Object conv_state, Object raw_gate
   args.norm_eps = norm_eps;
   args.output = in.written("output", output);
   args.null_slot = null_slot;
-  in.run(silt::kda_decode, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::kda_decode, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 /// An engine's [1, B, ...] as [B, ...].
@@ -143,7 +144,7 @@ TensorView with_heads(TensorView view, int64_t heads, int32_t rank) {
 void fused_kda_decode(Object x, Object weight, Object bias, Object conv_state, Object raw_g, Object raw_beta,
                       Object A_log, Object dt_bias, Object state_indices, Object state, Object out,
                       std::optional<float> lower_bound, Object output_gate, Object norm_weight, float norm_eps,
-                      Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer) {
+                      Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer, bool debug) {
   Arguments in("kda_decode");
   KdaDecodeArgs args;
   args.A_log = in.read("A_log", A_log);
@@ -164,14 +165,14 @@ void fused_kda_decode(Object x, Object weight, Object bias, Object conv_state, O
   args.norm_weight = in.read("norm_weight", norm_weight);
   args.norm_eps = norm_eps;
   args.output = rows(in.written("out", out));
-  in.run(silt::kda_decode, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::kda_decode, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 void kda_prefill(Object x, Object conv_weight, Object conv_state, Object raw_gate, Object raw_beta, Object A_log,
                  Object dt_bias, Object offsets, Object state_indices, Object state, Object output, Object conv_bias,
                  Object has_initial_state, bool safe_gate, float lower_bound, Object output_gate, Object norm_weight,
-                 float norm_eps, int32_t null_slot, Stream stream, int32_t threads, Text pdl, Text kernel,
-                 Text prefer) {
+                 float norm_eps, int32_t null_slot, Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer,
+                 bool debug) {
   Arguments in("kda_prefill");
   KdaPrefillArgs args;
   args.x = in.read("x", x);
@@ -193,11 +194,12 @@ void kda_prefill(Object x, Object conv_weight, Object conv_state, Object raw_gat
   args.norm_eps = norm_eps;
   args.output = in.written("output", output);
   args.null_slot = null_slot;
-  in.run(silt::kda_prefill, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::kda_prefill, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 void causal_conv1d_update(Object x, Object weight, Object conv_state, Object state_indices, Object output, Object bias,
-                          int32_t null_slot, Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer) {
+                          int32_t null_slot, Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer,
+                          bool debug) {
   Arguments in("causal_conv1d_update");
   CausalConv1dUpdateArgs args;
   args.x = in.read("x", x);
@@ -207,13 +209,13 @@ void causal_conv1d_update(Object x, Object weight, Object conv_state, Object sta
   args.state_indices = in.read("state_indices", state_indices);
   args.output = in.written("output", output);
   args.null_slot = null_slot;
-  in.run(silt::causal_conv1d_update, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::causal_conv1d_update, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 void kda_recurrence(Object q, Object k, Object v, Object raw_gate, Object raw_beta, Object A_log, Object dt_bias,
                     Object state_indices, Object state, Object output, Object offsets, Object accepted, bool safe_gate,
                     float lower_bound, int32_t null_slot, Stream stream, int32_t threads, Text pdl, Text kernel,
-                    Text prefer) {
+                    Text prefer, bool debug) {
   Arguments in("kda_recurrence");
   KdaRecurrenceArgs args;
   args.q = in.read("q", q);
@@ -231,11 +233,11 @@ void kda_recurrence(Object q, Object k, Object v, Object raw_gate, Object raw_be
   args.lower_bound = lower_bound;
   args.output = in.written("output", output);
   args.null_slot = null_slot;
-  in.run(silt::kda_recurrence, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::kda_recurrence, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 void rms_norm_gated(Object x, Object gate, Object weight, Object output, float eps, std::string_view activation,
-                    Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer) {
+                    Stream stream, int32_t threads, Text pdl, Text kernel, Text prefer, bool debug) {
   Arguments in("rms_norm_gated");
   RmsNormGatedArgs args;
   args.x = in.read("x", x);
@@ -244,7 +246,7 @@ void rms_norm_gated(Object x, Object gate, Object weight, Object output, float e
   args.eps = eps;
   args.activation = activation_from(activation);
   args.output = in.written("output", output);
-  in.run(silt::rms_norm_gated, args, {stream, threads, pdl, kernel, prefer});
+  in.run(silt::rms_norm_gated, args, {stream, threads, pdl, kernel, prefer, debug});
 }
 
 /// An operator with the arguments that all of them end with.
@@ -252,7 +254,7 @@ template <class Function, class... Extra>
 void add(nb::module_& module, const char* name, Function* function, const char* text, const Extra&... extra) {
   constexpr Launch launch;
   module.def(name, function, text, extra..., "stream"_a = nb::none(), "threads"_a = launch.threads,
-             "pdl"_a = nb::none(), "kernel"_a = nb::none(), "prefer"_a = nb::none());
+             "pdl"_a = nb::none(), "kernel"_a = nb::none(), "prefer"_a = nb::none(), "debug"_a = launch.debug);
 }
 
 auto optional(const char* name) { return nb::arg(name) = nb::none(); }

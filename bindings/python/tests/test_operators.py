@@ -96,6 +96,17 @@ def test_a_kernel_by_name(op):
         getattr(silt, op.__name__)(**problems.problem(op), pdl=pdl)
 
 
+@each_operator
+def test_the_debug_mode(op):
+    function = getattr(silt, op.__name__)
+    function(**problems.problem(op), debug=True)
+    arguments = problems.problem(op)
+    name = next(name for name in ("x", "q", "prefix", "blocks") if name in arguments)
+    arguments[name][0] = numpy.nan
+    with pytest.raises(ValueError, match=rf"^{op.__name__}: {name}\[0[0, ]*\]: has nan, needs a finite number$"):
+        function(**arguments, debug=True)
+
+
 def test_an_unknown_activation():
     with pytest.raises(ValueError, match='^rms_norm_gated: activation: has "relu", needs sigmoid or silu'):
         silt.rms_norm_gated(**problems.problem(problems.rms_norm_gated), activation="relu")

@@ -7,7 +7,7 @@ namespace silt {
 
 namespace {
 
-/// SILT_DEBUG=1
+/// Launch::debug, SILT_DEBUG=1
 Status check_values(const AttnResPartialsArgs& a, const AttnResPartialsProblem& p, const Launch& launch) {
   debug::Values values("attn_res_partials", a.blocks.device, launch);
   ConstTensorView bank = a.blocks;
@@ -22,13 +22,13 @@ Status attn_res_partials(const AttnResPartialsArgs& args, const Launch& launch) 
   AttnResPartialsProblem problem;
   SILT_TRY(check(args, &problem));
   if (problem.t == 0) return {};
-  if (debug::on()) SILT_TRY(check_values(args, problem, launch));
+  if (debug::on(launch)) SILT_TRY(check_values(args, problem, launch));
   return run(attn_res_partials_list(), problem, args, args.blocks.device, launch);
 }
 
 namespace {
 
-/// SILT_DEBUG=1
+/// Launch::debug, SILT_DEBUG=1
 Status check_values(const AttnResMergeArgs& a, const Launch& launch) {
   debug::Values values("attn_res_merge", a.prefix.device, launch);
   values.rows("prefix", a.prefix).rows("delta", a.delta).rows("statistics", a.statistics).rows("mix", a.mix);
@@ -43,7 +43,7 @@ Status attn_res_merge(const AttnResMergeArgs& args, const Launch& launch) {
   AttnResMergeProblem problem;
   SILT_TRY(check(args, &problem));
   if (problem.t == 0) return {};
-  if (debug::on()) SILT_TRY(check_values(args, launch));
+  if (debug::on(launch)) SILT_TRY(check_values(args, launch));
   return run(attn_res_merge_list(), problem, args, args.prefix.device, launch);
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 
 #include "silt/silt.h"
@@ -9,6 +10,7 @@
 #include "attn_res/cases.hpp"
 #include "attn_res/two_phase/cases.hpp"
 #include "c_api/read_struct.hpp"
+#include "core/environment.hpp"
 #include "kda/conv_update/cases.hpp"
 #include "kda/decode/cases.hpp"
 #include "kda/gated_norm/cases.hpp"
@@ -255,6 +257,26 @@ TEST(Launch, ReachesTheCall) {
   ASSERT_EQ(silt_kernel_runs("attn_res", "cpu_reference", &after, nullptr), SILT_OK);
   EXPECT_EQ(after, before + 1);
   EXPECT_EQ(after, runs_of("attn_res", "cpu_reference"));
+}
+
+TEST(Launch, AsksForTheDebugMode) {
+  auto c = case_of<AttnResCase>("attn_res t=2 n=2 d=64", 2);
+  c.prefix.set(70, std::numeric_limits<float>::quiet_NaN());
+  ASSERT_TRUE(c.upload({}).ok());
+  const silt_attn_res_args args = to_c(c.args());
+  silt_launch launch = silt_launch_defaults();
+  launch.debug = 1;
+  EXPECT_EQ(silt_attn_res(&args, &launch), SILT_INVALID_ARGUMENT);
+  EXPECT_STREQ(silt_last_error(), "attn_res: prefix[1, 6]: has nan, needs a finite number");
+  launch.debug = 2;
+  EXPECT_EQ(silt_attn_res(&args, &launch), SILT_INVALID_ARGUMENT);
+  EXPECT_STREQ(silt_last_error(), "attn_res: launch.debug: has 2, needs 0..1");
+  launch.debug = 1;
+  launch.struct_size = offsetof(silt_launch, debug);  // of a caller that does not know the field
+  EXPECT_EQ(silt_attn_res(&args, &launch), environment().debug ? SILT_INVALID_ARGUMENT : SILT_OK);
+  launch = silt_launch_defaults();
+  launch.reserved = 1;
+  EXPECT_EQ(silt_attn_res(&args, &launch), SILT_INVALID_ARGUMENT);
 }
 
 TEST(Refusals, SayWhatIsWrong) {

@@ -7,7 +7,7 @@ namespace silt {
 
 namespace {
 
-/// SILT_DEBUG=1
+/// Launch::debug, SILT_DEBUG=1
 Status check_values(const CausalConv1dUpdateArgs& a, const CausalConv1dUpdateProblem& p, const Launch& launch) {
   debug::Values values("causal_conv1d_update", a.x.device, launch);
   values.indices("state_indices", a.state_indices, p.null_slot, p.slots);
@@ -21,7 +21,7 @@ Status causal_conv1d_update(const CausalConv1dUpdateArgs& args, const Launch& la
   CausalConv1dUpdateProblem problem;
   SILT_TRY(check(args, &problem));
   if (problem.b == 0 || problem.n == 0) return {};
-  if (debug::on()) SILT_TRY(check_values(args, problem, launch));
+  if (debug::on(launch)) SILT_TRY(check_values(args, problem, launch));
   return run(causal_conv1d_update_list(), problem, args, args.x.device, launch);
 }
 

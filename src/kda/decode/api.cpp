@@ -7,7 +7,7 @@ namespace silt {
 
 namespace {
 
-/// SILT_DEBUG=1
+/// Launch::debug, SILT_DEBUG=1
 Status check_values(const KdaDecodeArgs& a, const KdaDecodeProblem& p, const Launch& launch) {
   debug::Values values("kda_decode", a.x.device, launch);
   values.indices("state_indices", a.state_indices, p.null_slot, p.slots);
@@ -24,7 +24,7 @@ Status kda_decode(const KdaDecodeArgs& args, const Launch& launch) {
   KdaDecodeProblem problem;
   SILT_TRY(check(args, &problem));
   if (problem.b == 0) return {};
-  if (debug::on()) SILT_TRY(check_values(args, problem, launch));
+  if (debug::on(launch)) SILT_TRY(check_values(args, problem, launch));
   return run(kda_decode_list(), problem, args, args.x.device, launch);
 }
 

@@ -10,8 +10,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "device/hip_runtime.hpp"
 #include "gpu/hip/shim/workgroup.hpp"
@@ -36,6 +39,17 @@ constexpr int kCount = static_cast<int>(std::size(kDevices));
 constexpr int kL2Bytes = 4 << 20;
 
 thread_local int current_device = 0;
+thread_local int capture_mode = 0;
+/// Streams between the begin and the end of a capture: as on a device nothing waits for them; unlike there, nothing can
+/// be launched on them.
+std::mutex capture_mutex;
+std::set<void*> captured_streams;
+
+bool is_captured(void* stream) {
+  const std::lock_guard lock(capture_mutex);
+  return captured_streams.count(stream) != 0;
+}
+
 thread_local std::string failure_text;
 std::atomic<uint64_t> launches{0};
 
@@ -145,6 +159,8 @@ SILT_SHIM_API const char* hipGetErrorString(Error error) {
       return "no such kernel";
     case kOutOfMemory:
       return "out of memory";
+    case kStreamCaptureUnsupported:
+      return "a stream that is being captured";
     default:
       return "unknown error";
   }
@@ -178,8 +194,20 @@ SILT_SHIM_API Error hipMemcpy(void* target, const void* source, size_t bytes, in
   return kSuccess;
 }
 
-SILT_SHIM_API Error hipMemcpyAsync(void* target, const void* source, size_t bytes, int, void*) {
+SILT_SHIM_API Error hipMemcpyAsync(void* target, const void* source, size_t bytes, int, void* stream) {
+  if (shim::is_captured(stream)) return kStreamCaptureUnsupported;
   std::memcpy(target, source, bytes);
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipMemcpy2DAsync(void* target, size_t target_step, const void* source, size_t source_step,
+                                     size_t bytes, size_t rows, int, void* stream) {
+  if (shim::is_captured(stream)) return kStreamCaptureUnsupported;
+  if (target_step < bytes || source_step < bytes) return kInvalidValue;
+  for (size_t row = 0; row < rows; ++row) {
+    std::memcpy(static_cast<char*>(target) + row * target_step, static_cast<const char*>(source) + row * source_step,
+                bytes);
+  }
   return kSuccess;
 }
 
@@ -189,7 +217,32 @@ SILT_SHIM_API Error hipMemGetInfo(size_t* free, size_t* total) {
   return kSuccess;
 }
 
-SILT_SHIM_API Error hipStreamSynchronize(void*) { return kSuccess; }
+SILT_SHIM_API Error hipStreamSynchronize(void* stream) {
+  return shim::is_captured(stream) ? kStreamCaptureUnsupported : kSuccess;
+}
+
+SILT_SHIM_API Error hipStreamBeginCapture(void* stream, int) {
+  const std::lock_guard lock(capture_mutex);
+  captured_streams.insert(stream);
+  return kSuccess;
+}
+
+/// Makes no graph.
+SILT_SHIM_API Error hipStreamEndCapture(void* stream, void** graph) {
+  const std::lock_guard lock(capture_mutex);
+  *graph = nullptr;
+  return captured_streams.erase(stream) != 0 ? kSuccess : kInvalidValue;
+}
+
+SILT_SHIM_API Error hipStreamIsCapturing(void* stream, int* state) {
+  *state = shim::is_captured(stream) ? 1 : 0;
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return kSuccess;
+}
 
 // Launches are over when they return, so an event is the time at which it was recorded.
 using Moment = std::chrono::steady_clock::time_point;
@@ -225,7 +278,8 @@ SILT_SHIM_API Error hipModuleGetFunction(void** function, void* module, const ch
 
 SILT_SHIM_API Error hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                          void*, void** params, void** extra) {
+                                          void* stream, void** params, void** extra) {
+  if (shim::is_captured(stream)) return kStreamCaptureUnsupported;
   const Kernel& kernel = *static_cast<const Kernel*>(function);
   const bool threads_fit = block_x >= kernel.least_threads && block_x <= kernel.most_threads &&
                            block_x % shim::kWaveLanes == 0;  // the stand-in has whole waves only
