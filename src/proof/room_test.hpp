@@ -2,6 +2,7 @@
 // standing check, and the fixture of one kernel.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <initializer_list>
@@ -67,6 +68,31 @@ inline void expect_refusals(std::string_view device,
     static_cast<void>(explain(line, facts, {}, &explanation));
     EXPECT_NE(explanation.table.find(reason), std::string::npos) << line << "\n" << explanation.table;
   }
+}
+
+/// On every known AMD device its own kernel, "hip_<architecture>_<idea>", takes every line of the operator's standing
+/// check but those of the exact mode, which is for the CPU. `also(line, explanation)` looks at what else it says.
+template <class Also>
+void expect_native_on_amd(std::string_view op, std::string_view idea, const Also& also) {
+  int refused = 0;
+  for (const auto& [device, isa] : {std::pair{"mi300x", "gfx942"}, {"mi325x", "gfx942"}, {"mi355x", "gfx950"}}) {
+    DeviceFacts facts;
+    ASSERT_TRUE(canned_facts(device, &facts).ok());
+    const std::string kernel = fmt::format("hip_{}_{}", isa, idea);
+    for (const std::string& line : check_lines(op)) {
+      Explanation explanation;
+      const Status status = explain(line, facts, {}, &explanation);
+      if (explanation.kernel == kernel) {
+        also(line, explanation);
+        continue;
+      }
+      ++refused;
+      EXPECT_EQ(status.code(), StatusCode::unsupported) << line;
+      EXPECT_TRUE(line.find(" dtype=f32") != std::string::npos || line.find(" gate=f32") != std::string::npos) << line;
+      EXPECT_NE(explanation.table.find("has f32, needs bf16"), std::string::npos) << explanation.table;
+    }
+  }
+  EXPECT_GT(refused, 0) << "the check has lines of the exact mode";
 }
 
 template <class Case>

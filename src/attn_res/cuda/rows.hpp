@@ -2,7 +2,7 @@
 // a row. Device code.
 #pragma once
 
-#include "attn_res/problem.hpp"
+#include "attn_res/launch_params.hpp"
 #include "gpu/bf16.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/warp.hpp"
@@ -34,29 +34,8 @@ struct Rows {
 };
 
 inline Rows make_rows(const AttnResProblem& problem, const AttnResArgs& args) {
-  Rows rows{};
-  rows.prefix = static_cast<uint16_t*>(args.prefix.data);
-  rows.delta = static_cast<const uint16_t*>(args.delta.data);
-  rows.blocks = static_cast<const uint16_t*>(args.blocks.data);
-  if (problem.write >= 0) {
-    rows.written = static_cast<uint16_t*>(args.blocks.data) + problem.write * problem.block_slot_stride;
-  }
-  rows.norm_weight = static_cast<const uint16_t*>(args.norm_weight.data);
-  rows.qk_weight = static_cast<const uint16_t*>(args.qk_weight.data);
-  rows.output_norm_weight = static_cast<const uint16_t*>(args.output_norm_weight.data);
-  rows.output = static_cast<uint16_t*>(args.output.data);
-  rows.prefix_stride = problem.prefix_stride;
-  rows.delta_stride = problem.delta_stride;
-  rows.block_token_stride = problem.block_token_stride;
-  rows.block_slot_stride = problem.block_slot_stride;
-  rows.output_stride = problem.output_stride;
-  rows.t = problem.t;
-  rows.d = static_cast<int32_t>(problem.d);
-  rows.n = static_cast<int32_t>(problem.n);
+  auto rows = params_of<Rows>(problem, args);
   rows.stable = static_cast<int32_t>(problem.stable_rows());
-  rows.inverse_d = 1.0F / static_cast<float>(problem.d);
-  rows.eps = args.eps;
-  rows.output_norm_eps = args.output_norm_eps;
   return rows;
 }
 

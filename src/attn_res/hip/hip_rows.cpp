@@ -3,36 +3,16 @@
 
 #include <fmt/format.h>
 
+#include "attn_res/launch_params.hpp"
 #include "core/status.hpp"
 
 namespace silt::attn_res_hip_rows {
 namespace {
 
 attn_res_hip::Params make_params(const AttnResProblem& problem, const AttnResArgs& args, const Plan& plan) {
-  attn_res_hip::Params p{};
-  p.prefix = static_cast<uint16_t*>(args.prefix.data);
-  p.delta = static_cast<const uint16_t*>(args.delta.data);
-  p.blocks = static_cast<const uint16_t*>(args.blocks.data);
-  if (problem.write >= 0) {
-    p.written = static_cast<uint16_t*>(args.blocks.data) + problem.write * problem.block_slot_stride;
-  }
-  p.norm_weight = static_cast<const uint16_t*>(args.norm_weight.data);
-  p.qk_weight = static_cast<const uint16_t*>(args.qk_weight.data);
-  p.output_norm_weight = static_cast<const uint16_t*>(args.output_norm_weight.data);
-  p.output = static_cast<uint16_t*>(args.output.data);
-  p.prefix_stride = problem.prefix_stride;
-  p.delta_stride = problem.delta_stride;
-  p.block_token_stride = problem.block_token_stride;
-  p.block_slot_stride = problem.block_slot_stride;
-  p.output_stride = problem.output_stride;
-  p.t = static_cast<uint32_t>(problem.t);
-  p.d = static_cast<uint32_t>(problem.d);
-  p.n = static_cast<uint32_t>(problem.n);
+  auto p = params_of<attn_res_hip::Params>(problem, args);
   p.waves_per_token = static_cast<uint32_t>(plan.waves_per_token);
   p.tokens_per_group = static_cast<uint32_t>(plan.tokens_per_group);
-  p.inverse_d = 1.0F / static_cast<float>(problem.d);
-  p.eps = args.eps;
-  p.output_norm_eps = args.output_norm_eps;
   return p;
 }
 

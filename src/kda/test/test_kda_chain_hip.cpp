@@ -27,24 +27,11 @@ std::string wanted(const char* device, std::string_view idea) {
   return fmt::format("hip_{}_{}", std::string_view(device) == "mi355x" ? "gfx950" : "gfx942", idea);
 }
 
-constexpr std::pair<const char*, const char*> kChain[] = {
-    {"causal_conv1d_update", "channels"}, {"kda_recurrence", "rows"}, {"rms_norm_gated", "rows"}};
-
-TEST(KdaChainHip, EveryCallWithBf16GatesIsNative) {
-  int refused = 0;
-  for (const char* device : kDevices) {
-    for (const auto& [op, idea] : kChain) {
-      for (const std::string& line : check_lines(op)) {
-        const std::string kernel = chosen(line, device);
-        if (kernel == wanted(device, idea)) continue;
-        ++refused;
-        const bool exact_mode =
-            line.find(" dtype=f32") != std::string::npos || line.find(" gate=f32") != std::string::npos;
-        EXPECT_TRUE(exact_mode && kernel.find("has f32, needs bf16") != std::string::npos) << line << "\n" << kernel;
-      }
-    }
+TEST(KdaChainHip, EveryCallIsNative) {
+  for (const auto& [op, idea] :
+       {std::pair{"causal_conv1d_update", "channels"}, {"kda_recurrence", "rows"}, {"rms_norm_gated", "rows"}}) {
+    expect_native_on_amd(op, idea, [](const std::string&, const Explanation&) {});
   }
-  EXPECT_GT(refused, 0) << "exact mode is for the CPU";
 }
 
 TEST(KdaChainHip, EveryHeadCount) {

@@ -11,22 +11,10 @@ namespace silt {
 namespace {
 
 TEST(KdaDecodeHip, EveryCallIsNative) {
-  for (const auto& [device, kernel] : {std::pair{"mi300x", "hip_gfx942_heads"}, std::pair{"mi325x", "hip_gfx942_heads"},
-                                       std::pair{"mi355x", "hip_gfx950_heads"}}) {
-    DeviceFacts facts;
-    ASSERT_TRUE(canned_facts(device, &facts).ok());
-    for (const std::string& line : kda_decode_check_lines()) {
-      Explanation explanation;
-      const Status status = explain(line, facts, {}, &explanation);
-      if (line.find("dtype=f32") != std::string::npos) {
-        EXPECT_EQ(status.code(), StatusCode::unsupported) << line;
-        continue;
-      }
-      EXPECT_EQ(explanation.kernel, kernel) << line;
-      const bool single = line.find(" align=2") != std::string::npos || line.find(" state_align=") != std::string::npos;
-      EXPECT_NE(explanation.plan.find(single ? "single elements" : "whole vectors"), std::string::npos) << line;
-    }
-  }
+  expect_native_on_amd("kda_decode", "heads", [](const std::string& line, const Explanation& explanation) {
+    const bool single = line.find(" align=2") != std::string::npos || line.find(" state_align=") != std::string::npos;
+    EXPECT_NE(explanation.plan.find(single ? "single elements" : "whole vectors"), std::string::npos) << line;
+  });
 }
 
 TEST(KdaDecodeHip, RefusalsSayWhatIsNeeded) {

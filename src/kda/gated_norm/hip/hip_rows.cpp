@@ -1,23 +1,14 @@
 // Launch of hip_gfx942_rows and hip_gfx950_rows.
 #include "kda/gated_norm/hip/hip_rows.hpp"
 
+#include "kda/gated_norm/launch_params.hpp"
+
 namespace silt::rms_norm_gated_hip_rows {
 namespace {
 
 rms_norm_gated_hip::Params make_params(const RmsNormGatedProblem& problem, const RmsNormGatedArgs& args) {
-  rms_norm_gated_hip::Params p{};
-  p.x = args.x.data;
-  p.gate = static_cast<const uint16_t*>(args.gate.data);
-  p.weight = static_cast<const float*>(args.weight.data);
-  p.output = args.output.data;
-  p.x_stride = problem.x_stride;
-  p.gate_stride = problem.gate_stride;
-  p.output_stride = problem.output_stride;
-  p.items = static_cast<uint32_t>(problem.t * problem.h);
-  p.heads = static_cast<uint32_t>(problem.h);
+  auto p = params_of<rms_norm_gated_hip::Params>(problem, args);
   p.heads_reciprocal = hip::reciprocal_of(problem.h);
-  p.eps = args.eps;
-  p.silu = problem.activation == GateActivation::silu ? 1 : 0;
   return p;
 }
 
