@@ -28,6 +28,8 @@ OPERATORS = {
     "src/kda/gated_norm/test": ["rms_norm_gated"],
 }
 KDA = ["kda_decode", "kda_prefill", "causal_conv1d_update", "kda_recurrence", "rms_norm_gated"]
+# Suites that walk something of one kernel, and the kernel; others that their tests name are what it is compared with.
+OF_ONE_KERNEL = {("src/kda/decode/test/test_kda_decode_cuda.cpp", "Schedules"): "cuda_sm90_heads"}
 # What a chain of operators shows, it shows of each of them.
 CHAINS = {"src/kda/test": KDA, "src/kda/shared/test": KDA}
 
@@ -57,8 +59,10 @@ def operators_of(path, text, suite, everything):
     return named or OPERATORS.get(folder) or CHAINS.get(folder) or everything
 
 
-def covered_kernels(path, body, kernels):
+def covered_kernels(path, suite, body, kernels):
     """Of an operator's kernels: those of the file's device; where a test of one device names kernels, these."""
+    if one := OF_ONE_KERNEL.get((path.as_posix(), suite)):
+        return [one]
     device = next((name for name in ("cuda", "hip") if f"_{name}" in path.stem), None)
     if device is None:
         return kernels
@@ -90,7 +94,7 @@ def coverage(root, lists):
             start = re.search(rf"^TEST(?:_P|_F)?\({suite}, {test}\)", text, re.M).start()
             body = text[start:text.find("\n}\n", start)]
             for op in operators_of(path, text, suite, list(lists)) if numbers else []:
-                for kernel in covered_kernels(path, body, lists[op]):
+                for kernel in covered_kernels(path, suite, body, lists[op]):
                     for number in numbers:
                         cells[number, op, kernel].add(name)
     return cells, titles

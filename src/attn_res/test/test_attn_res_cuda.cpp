@@ -9,8 +9,8 @@
 
 #include "attn_res/cases.hpp"
 #include "attn_res/cuda/cuda_sm90_direct.hpp"
-#include "attn_res/test/gpu_neighbours.hpp"
 #include "device/backend.hpp"
+#include "gpu/test/gpu_neighbours.hpp"
 #include "proof/random.hpp"
 #include "proof/room_test.hpp"
 #include "proof/stop_when_broken.hpp"

@@ -64,25 +64,28 @@ class OnStandIn : public testing::Test {
   }
 };
 
-/// Tokens that share a workgroup, also where the last workgroup has fewer, have the bits of tokens alone.
+// 36b: tokens that share a workgroup, also where the last workgroup has fewer, have the bits of tokens alone.
 TEST_F(OnStandIn, PackedTokensAreTheSame) {
   using namespace attn_res_hip_rows;  // NOLINT(google-build-using-namespace)
-  for (const char* line :
-       {"attn_res t=5 n=3 d=256 write=3", "attn_res t=3 n=8 d=1000", "attn_res t=6 n=0 d=504 delta=0"}) {
-    AttnResCase alone(problem_of(line), 3);
-    AttnResCase packed = alone;
-    ASSERT_TRUE(alone.run({DeviceKind::hip, 0}, {}).ok());
-    ASSERT_TRUE(packed.upload({DeviceKind::hip, 0}).ok());
-    const Plan plan = choose_plan(packed.problem, 1);
-    ASSERT_GT(plan.tokens_per_group, 1);
-    ASSERT_NE(packed.problem.t % plan.tokens_per_group, 0);
-    const Status status = launch_plan("hip_gfx942_rows", plan, packed.problem, packed.args(), {});
-    ASSERT_TRUE(status.ok()) << status.message();
-    ASSERT_TRUE(packed.download().ok());
-    const Verdict verdict = packed.verify();
-    EXPECT_TRUE(verdict.ok) << verdict.detail;
-    for (auto tensor : {&AttnResCase::output, &AttnResCase::prefix, &AttnResCase::blocks}) {
-      EXPECT_TRUE(expect_bitwise("packed", (packed.*tensor).bytes(), (alone.*tensor).bytes()).ok) << line;
+  for (const auto& [index, kernel] : {std::pair{0, "hip_gfx942_rows"}, {1, "hip_gfx950_rows"}}) {
+    const Device device{DeviceKind::hip, index};
+    for (const char* line :
+         {"attn_res t=5 n=3 d=256 write=3", "attn_res t=3 n=8 d=1000", "attn_res t=6 n=0 d=504 delta=0"}) {
+      AttnResCase alone(problem_of(line), 3);
+      AttnResCase packed = alone;
+      ASSERT_TRUE(alone.run(device, {}).ok());
+      ASSERT_TRUE(packed.upload(device).ok());
+      const Plan plan = choose_plan(packed.problem, 1);
+      ASSERT_GT(plan.tokens_per_group, 1);
+      ASSERT_NE(packed.problem.t % plan.tokens_per_group, 0);
+      const Status status = launch_plan(kernel, plan, packed.problem, packed.args(), {});
+      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_TRUE(packed.download().ok());
+      const Verdict verdict = packed.verify();
+      EXPECT_TRUE(verdict.ok) << verdict.detail;
+      for (auto tensor : {&AttnResCase::output, &AttnResCase::prefix, &AttnResCase::blocks}) {
+        EXPECT_TRUE(expect_bitwise("packed", (packed.*tensor).bytes(), (alone.*tensor).bytes()).ok) << line;
+      }
     }
   }
 }

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "attn_res/test/gpu_neighbours.hpp"
 #include "attn_res/two_phase/cases.hpp"
 #include "attn_res/two_phase/cuda/cuda_sm90_direct.hpp"
 #include "attn_res/two_phase/cuda/cuda_sm90_tensor.hpp"
 #include "device/backend.hpp"
+#include "gpu/test/gpu_neighbours.hpp"
 #include "proof/room_test.hpp"
 #include "proof/stop_when_broken.hpp"
 

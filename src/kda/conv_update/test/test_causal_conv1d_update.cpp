@@ -1,13 +1,16 @@
 // causal_conv1d_update: every kernel at hand, every case. The comments name the row of docs/cases.md.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "kda/conv_update/cases.hpp"
 #include "kda/shared/layout.hpp"
 #include "proof/random.hpp"
 #include "proof/room_test.hpp"
+#include "proof/time_ratio.hpp"
 
 namespace silt {
 namespace {
@@ -114,6 +117,44 @@ TEST_P(Contract, ANaNStaysInItsChannel) {
   EXPECT_TRUE(std::isnan(old.output.get(384 + 77)));
 }
 
+// 15: zeros alone give zeros, and with a bias its SiLU
+TEST_P(Contract, ZeroVectors) {
+  for (const char* line : {"causal_conv1d_update b=2 n=2 c=96", "causal_conv1d_update b=2 n=2 c=96 bias=1"}) {
+    CausalConv1dUpdateCase c(problem_of(line), 10);
+    c.x.fill([](int64_t) { return 0.0F; });
+    c.conv_state.fill([](int64_t) { return 0.0F; });
+    expect_right(c);
+    for (int64_t i = 0; i < c.output.elements(); ++i) ASSERT_EQ(c.output.get(i) == 0, !c.problem.bias) << i;
+  }
+}
+
+// 36d: denormal inputs and histories, which stay what they are bit for bit
+TEST_P(Contract, Denormals) {
+  const bool cpu = here().device.kind == DeviceKind::cpu;
+  CausalConv1dUpdateCase c(
+      problem_of(cpu ? "causal_conv1d_update b=2 n=4 c=96 dtype=f32" : "causal_conv1d_update b=2 n=4 c=96"), 11);
+  c.x.fill([](int64_t i) { return i % 3 == 0 ? 1e-39F : -2e-40F; });
+  c.conv_state.fill([](int64_t i) { return i % 2 == 0 ? 1e-40F : -3e-39F; });
+  expect_right(c);
+}
+
+// 36d: no slower than 1.5 times normal data, as CPU workers flush denormals
+TEST_P(Contract, DenormalsCostNothing) {
+  if (here().device.kind != DeviceKind::cpu || here().kernel == "cpu_reference") return;
+  CausalConv1dUpdateCase normal(problem_of("causal_conv1d_update b=4 n=16 c=1536"), 12);
+  CausalConv1dUpdateCase denormal = normal;
+  denormal.x.fill([](int64_t i) { return i % 2 == 0 ? 1e-40F : -3e-39F; });
+  denormal.conv_state.fill([](int64_t) { return 2e-40F; });
+  Launch alone = launch();
+  alone.threads = 1;
+  const double ratio =
+      time_ratio([&] { ASSERT_TRUE(normal.upload(here().device).ok() && denormal.upload(here().device).ok()); },
+                 [&] { ASSERT_TRUE(causal_conv1d_update(denormal.args(), alone).ok()); },
+                 [&] { ASSERT_TRUE(causal_conv1d_update(normal.args(), alone).ok()); }, 1.5);
+  RecordProperty("ratio", fmt::format("{:.2f}", ratio));
+  EXPECT_LE(ratio, 1.5);
+}
+
 // Tokens one by one and all at once leave the same history and the same outputs, bit for bit
 TEST_P(Contract, TokensOneByOneAreTheSame) {
   CausalConv1dUpdateCase whole(problem_of("causal_conv1d_update b=2 n=5 c=405 bias=1"), 8);
@@ -176,6 +217,23 @@ TEST_P(Determinism, ARowDependsOnItselfOnly) {
       ASSERT_EQ(alone.conv_state.get(own + i), many.conv_state.get(slot + i)) << row << " " << i;
     }
   }
+}
+
+// 28: two callers at once with different arguments
+TEST_P(Determinism, TwoCallersAtOnce) {
+  std::vector<std::thread> callers;
+  for (const char* line :
+       {"causal_conv1d_update b=5 c=405 n=3 bias=1", "causal_conv1d_update b=3 c=768 layout=ds output=f32"}) {
+    callers.emplace_back([this, line] {
+      for (uint64_t run = 0; run < 5; ++run) {
+        CausalConv1dUpdateCase c(problem_of(line), run);
+        ASSERT_TRUE(c.run(here().device, launch()).ok());
+        const Verdict verdict = c.verify();
+        ASSERT_TRUE(verdict.ok) << verdict.detail;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
 }
 
 class Refusals : public EveryKernel {};

@@ -273,7 +273,7 @@ TEST_P(Contract, GateAndBetaExtremes) {
   }
 }
 
-// Sums of squares beyond the fp32 range: contract.md says what comes out
+// 19: sums of squares beyond the fp32 range: contract.md says what comes out
 TEST_P(Contract, SumsOverflow) {
   KdaDecodeCase c(problem_of("kda_decode b=2 h=2"), 10);
   const int64_t p = c.problem.p();

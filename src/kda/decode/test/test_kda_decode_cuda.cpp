@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "gpu/test/gpu_neighbours.hpp"
 #include "kda/decode/cases.hpp"
 #include "kda/decode/cuda/cuda_sm90_heads.hpp"
 #include "kda/shared/test/cuda_test.hpp"
@@ -82,7 +83,7 @@ TEST(CudaReduced, PortableKernel) {
   }
 }
 
-// 36b, 36c: every schedule on the same input: right, and bit-equal to the portable kernel, which shares the phases.
+// 25, 36b, 36c: every schedule on the same input: right, and bit-equal to the portable kernel, which shares the phases.
 // Padding inside clusters, H = 5, one row per SM and one more, both layouts, every call key.
 TEST_P(Schedules, AreRightAndBitEqual) {
   const char* kLines[] = {
@@ -114,7 +115,7 @@ TEST_P(Schedules, AreRightAndBitEqual) {
   }
 }
 
-// 36a: six launches over three sets, replayed three times, dependent launches on and off. An early trigger, a state
+// 25, 36a: six launches over three sets, replayed three times, dependent launches on and off. An early trigger, a state
 // loaded before its last writer is done or a history with two owners shows here and in no single launch.
 TEST_P(Schedules, ChainsOverThreeSetsAreTheSameWithAndWithoutPdl) {
   for (const char* sizes : {"b=4 h=12 padded=1", "b=24 h=12 layout=ds", "b=60 h=12"}) {
@@ -145,6 +146,44 @@ TEST_P(Schedules, ChainsOverThreeSetsAreTheSameWithAndWithoutPdl) {
       if (pdl == Pdl::off) want = got;
       const Verdict same = expect_bitwise("written", got, want);
       EXPECT_TRUE(same.ok) << line(sizes) << " pdl " << static_cast<int>(pdl) << ": " << same.detail;
+    }
+  }
+}
+
+/// What test::remix makes of an element.
+float remixed(float value) { return to_float(bf16{static_cast<uint16_t>((to_bf16(value).bits & 0x807fu) | 0x3f00u)}); }
+
+// 29: a producer that writes an input late, and lets this launch start before or after it has: right with the attribute
+// and without. Until then the input is NaN, so that who reads it early shows.
+TEST_P(Schedules, AroundALateProducer) {
+  CaseTensor KdaDecodeCase::*const inputs[] = {&KdaDecodeCase::x, &KdaDecodeCase::raw_gate, &KdaDecodeCase::raw_beta,
+                                               &KdaDecodeCase::output_gate};
+  for (const auto input : inputs) {
+    KdaDecodeCase fresh(problem_of(line("b=4 h=3 padded=1")), 45);
+    CaseTensor& late = fresh.*input;
+    const CaseTensor source = late;
+    late.fill([&](int64_t i) { return remixed(source.get(i)); });
+    for (const std::pair<Pdl, bool>& mode : {std::pair(Pdl::off, false), {Pdl::wait, false}, {Pdl::late, true}}) {
+      for (const bool early : {false, true}) {
+        Schedule schedule = *GetParam();
+        schedule.prefetch = mode.second;
+        KdaDecodeCase c = fresh;
+        CaseTensor from = source;
+        const Stream stream;
+        ASSERT_TRUE(c.upload(kGpu).ok() && from.to_device(kGpu).ok());
+        auto* to = static_cast<uint16_t*>((c.*input).view().data);
+        const int64_t count = source.elements();
+        expect_ok(cudaMemsetAsync(to, 0xff, static_cast<size_t>(count) * sizeof(uint16_t), stream.get()));
+        expect_ok(
+            test::remix(static_cast<const uint16_t*>(from.view().data), to, count, {true, early, 30}, stream.get()));
+        const Status status = launch_on(c, schedule, {.stream = stream.get(), .pdl = mode.first});
+        ASSERT_TRUE(status.ok()) << status.message();
+        stream.wait();
+        ASSERT_TRUE(c.download().ok());
+        const Verdict verdict = c.verify();
+        EXPECT_TRUE(verdict.ok) << "pdl " << static_cast<int>(mode.first) << ", early " << early << ": "
+                                << verdict.detail;
+      }
     }
   }
 }

@@ -1,11 +1,15 @@
 // rms_norm_gated: every kernel at hand, every case. The comments name the row of docs/cases.md.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "kda/gated_norm/cases.hpp"
 #include "proof/room_test.hpp"
+#include "proof/time_ratio.hpp"
 
 namespace silt {
 namespace {
@@ -47,6 +51,37 @@ TEST_P(Contract, NoRowsIsSuccess) {
 TEST_P(Contract, ManyRowsTimesHeads) {
   RmsNormGatedCase c(problem_of("rms_norm_gated t=1024 h=65"), 2);
   expect_right(c);
+}
+
+// 1: rows more than 2^31 elements apart; only the pages used are touched
+TEST_P(Contract, OffsetsAre64Bit) {
+  if (!in_host_memory(here().device)) return;
+  constexpr int64_t kStride = (int64_t{1} << 31) + 128;
+  for (const int which : {0, 1, 2}) {
+    RmsNormGatedCase c(problem_of("rms_norm_gated t=2 h=1"), 10);
+    ASSERT_TRUE(c.upload(here().device).ok());
+    RmsNormGatedArgs args = c.args();
+    Buffer memory(static_cast<size_t>(kStride + 128) * sizeof(bf16));
+    const ConstTensorView near = which == 0 ? args.x : which == 1 ? args.gate : ConstTensorView(args.output);
+    const auto copy = [&](bool out) {
+      for (int64_t row = 0; row < 2; ++row) {
+        bf16* near_row = static_cast<bf16*>(const_cast<void*>(near.data)) + row * near.stride[0];
+        bf16* far_row = memory.as<bf16>() + row * kStride;
+        std::copy_n(out ? near_row : far_row, 128, out ? far_row : near_row);
+      }
+    };
+    copy(true);
+    const TensorView far = view(memory.as<bf16>(), {2, 1, 128}, {kStride, 128, 1}, here().device);
+    if (which == 0) args.x = far;
+    if (which == 1) args.gate = far;
+    if (which == 2) args.output = far;
+    const Status status = rms_norm_gated(args, launch());
+    ASSERT_TRUE(status.ok()) << status.message();
+    copy(false);
+    ASSERT_TRUE(c.download().ok());
+    const Verdict verdict = c.verify();
+    EXPECT_TRUE(verdict.ok) << which << ": " << verdict.detail;
+  }
 }
 
 // 24: the two gates are different operators
@@ -103,6 +138,33 @@ TEST_P(Contract, ANaNStaysInItsHead) {
   }
 }
 
+// 36d: denormal rows and gates
+TEST_P(Contract, Denormals) {
+  for (const char* line : {"rms_norm_gated t=3 h=2 x=f32", "rms_norm_gated t=3 h=2 act=silu output=f32"}) {
+    RmsNormGatedCase c(problem_of(line), 9);
+    c.x.fill([](int64_t i) { return i % 3 == 0 ? 1e-39F : -2e-40F; });
+    c.gate.fill([](int64_t i) { return i % 2 == 0 ? 1e-40F : -3e-39F; });
+    expect_right(c);
+  }
+}
+
+// 36d: no slower than 1.5 times normal data, as CPU workers flush denormals
+TEST_P(Contract, DenormalsCostNothing) {
+  if (here().device.kind != DeviceKind::cpu || here().kernel == "cpu_reference") return;
+  RmsNormGatedCase normal(problem_of("rms_norm_gated t=32 h=8 x=f32"), 12);
+  RmsNormGatedCase denormal = normal;
+  denormal.x.fill([](int64_t i) { return i % 2 == 0 ? 1e-40F : -3e-39F; });
+  denormal.gate.fill([](int64_t) { return 2e-40F; });
+  Launch alone = launch();
+  alone.threads = 1;
+  const double ratio =
+      time_ratio([&] { ASSERT_TRUE(normal.upload(here().device).ok() && denormal.upload(here().device).ok()); },
+                 [&] { ASSERT_TRUE(rms_norm_gated(denormal.args(), alone).ok()); },
+                 [&] { ASSERT_TRUE(rms_norm_gated(normal.args(), alone).ok()); }, 1.5);
+  RecordProperty("ratio", fmt::format("{:.2f}", ratio));
+  EXPECT_LE(ratio, 1.5);
+}
+
 class Determinism : public EveryKernel {};
 
 // 26, 27
@@ -128,6 +190,22 @@ TEST_P(Determinism, ARowDependsOnItselfOnly) {
     ASSERT_TRUE(alone.run(here().device, launch()).ok());
     for (int64_t i = 0; i < 384; ++i) ASSERT_EQ(alone.output.get(i), many.output.get(row * 384 + i)) << row << " " << i;
   }
+}
+
+// 28: two callers at once with different arguments
+TEST_P(Determinism, TwoCallersAtOnce) {
+  std::vector<std::thread> callers;
+  for (const char* line : {"rms_norm_gated t=37 h=3", "rms_norm_gated t=21 h=2 x=f32 output=f32 act=silu"}) {
+    callers.emplace_back([this, line] {
+      for (uint64_t run = 0; run < 5; ++run) {
+        RmsNormGatedCase c(problem_of(line), run);
+        ASSERT_TRUE(c.run(here().device, launch()).ok());
+        const Verdict verdict = c.verify();
+        ASSERT_TRUE(verdict.ok) << verdict.detail;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
 }
 
 class Refusals : public EveryKernel {};

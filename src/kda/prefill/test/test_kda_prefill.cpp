@@ -95,7 +95,7 @@ TEST_P(Contract, OffsetsAre64Bit) {
   EXPECT_TRUE(verdict.ok) << verdict.detail;
 }
 
-// 15, 16, 17
+// 15, 16, 17, 19: zero vectors, extreme gates and betas, sums of squares beyond the fp32 range
 TEST_P(Contract, Extremes) {
   for (const char* line : {"kda_prefill seqs=3x20 h=2", "kda_prefill seqs=3x20 h=2 gate=softplus state=bf16"}) {
     KdaPrefillCase c(problem_of(line), 3);
@@ -105,6 +105,9 @@ TEST_P(Contract, Extremes) {
     c.A_log.set(0, 6.0F);
     for (int64_t i = 0; i < 20 * 768; ++i) c.x.set(i, 0.0F);
     for (int64_t i = 0; i < 768 * 3; ++i) c.conv_state.set(c.state_indices.get_int(0) * 768 * 3 + i, 0.0F);
+    for (int64_t row = 50; row < 60; ++row) {  // q of five tokens, k of five
+      for (int64_t i = 0; i < 256; ++i) c.x.set(row * 768 + (row < 55 ? 0 : 256) + i, i % 2 == 0 ? 1e30F : -1e30F);
+    }
     expect_right(c);
     for (int64_t i = 0; i < c.output.elements(); ++i) ASSERT_TRUE(std::isfinite(c.output.get(i))) << i;
     EXPECT_EQ(c.output.get(3), 0.0F);
@@ -315,6 +318,14 @@ TEST_P(Contract, DenormalsCostNothing) {
   EXPECT_LE(ratio, 1.5);
 }
 
+class LongRuns : public EveryKernel {};
+
+// 22: 4,096 tokens of one sequence, in one call
+TEST_P(LongRuns, ALongSequenceStaysExact) {
+  KdaPrefillCase c(problem_of("kda_prefill seqs=1x4096 h=1 norm=0"), 13);
+  expect_right(c);
+}
+
 class Determinism : public EveryKernel {};
 
 // 25, 26, 27
@@ -479,6 +490,7 @@ TEST_P(Refusals, FewTokensFillNoChunk) {
 
 std::string kernel_name(const testing::TestParamInfo<KernelHere>& param) { return param.param.kernel; }
 INSTANTIATE_TEST_SUITE_P(KdaPrefill, Contract, testing::ValuesIn(kernels_here("kda_prefill")), kernel_name);
+INSTANTIATE_TEST_SUITE_P(KdaPrefill, LongRuns, testing::ValuesIn(kernels_here("kda_prefill")), kernel_name);
 INSTANTIATE_TEST_SUITE_P(KdaPrefill, Determinism, testing::ValuesIn(kernels_here("kda_prefill")), kernel_name);
 INSTANTIATE_TEST_SUITE_P(KdaPrefill, Refusals, testing::ValuesIn(kernels_here("kda_prefill")), kernel_name);
 

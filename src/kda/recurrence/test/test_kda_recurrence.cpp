@@ -149,7 +149,7 @@ TEST_P(Contract, TokensOneByOneAreTheSame) {
   EXPECT_TRUE(expect_bitwise("state", one.state.bytes(), whole.state.bytes()).ok);
 }
 
-// 15, 16, 17
+// 15, 16, 17, 19: zero vectors, extreme gates and betas, sums of squares beyond the fp32 range
 TEST_P(Contract, Extremes) {
   for (const char* line : {"kda_recurrence seqs=3x4 h=2", "kda_recurrence seqs=3x4 h=2 gate=softplus state=bf16"}) {
     KdaRecurrenceCase c(problem_of(line), 6);
@@ -159,6 +159,9 @@ TEST_P(Contract, Extremes) {
     c.A_log.set(0, 6.0F);
     for (int64_t i = 0; i < 4 * 2 * kDim; ++i) c.q.set(i, 0.0F);
     for (int64_t i = 4 * 2 * kDim; i < 8 * 2 * kDim; ++i) c.k.set(i, 0.0F);
+    for (int64_t i = 8 * 2 * kDim; i < 12 * 2 * kDim; ++i) {  // q of two tokens, k of two
+      (i < 10 * 2 * kDim ? c.q : c.k).set(i, i % 2 == 0 ? 3e38F : -1e30F);
+    }
     expect_right(c);
     for (int64_t i = 0; i < c.output.elements(); ++i) ASSERT_TRUE(std::isfinite(c.output.get(i))) << i;
     EXPECT_EQ(c.output.get(3), 0.0F);
@@ -176,6 +179,14 @@ TEST_P(Contract, IdenticalKeysStayBounded) {
     const float s = c.state.get(i);
     ASSERT_TRUE(!(std::abs(s) > 4.0F)) << i;
   }
+}
+
+class LongRuns : public EveryKernel {};
+
+// 22: 4,096 tokens of one sequence, in one call
+TEST_P(LongRuns, ALongSequenceStaysExact) {
+  KdaRecurrenceCase c(problem_of("kda_recurrence seqs=1x4096 h=1"), 13);
+  expect_right(c);
 }
 
 // 21: a NaN reaches the later tokens of its head and nothing else
@@ -377,6 +388,7 @@ TEST_P(Refusals, WrongArgumentsAreNamed) {
 
 std::string kernel_name(const testing::TestParamInfo<KernelHere>& param) { return param.param.kernel; }
 INSTANTIATE_TEST_SUITE_P(KdaRecurrence, Contract, testing::ValuesIn(kernels_here("kda_recurrence")), kernel_name);
+INSTANTIATE_TEST_SUITE_P(KdaRecurrence, LongRuns, testing::ValuesIn(kernels_here("kda_recurrence")), kernel_name);
 INSTANTIATE_TEST_SUITE_P(KdaRecurrence, Determinism, testing::ValuesIn(kernels_here("kda_recurrence")), kernel_name);
 INSTANTIATE_TEST_SUITE_P(KdaRecurrence, Refusals, testing::ValuesIn(kernels_here("kda_recurrence")), kernel_name);
 

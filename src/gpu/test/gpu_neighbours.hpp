@@ -1,4 +1,4 @@
-// Kernels that stand around attn_res in tests: producers and consumers of its tensors, and load on the GPU.
+// Kernels that stand around those of an operator in tests: producers and consumers of its tensors, and load on the GPU.
 #pragma once
 
 #include <cuda_runtime.h>

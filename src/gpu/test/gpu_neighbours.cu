@@ -1,5 +1,5 @@
-#include "attn_res/test/gpu_neighbours.hpp"
 #include "gpu/pdl.hpp"
+#include "gpu/test/gpu_neighbours.hpp"
 
 namespace silt::test {
 namespace {
