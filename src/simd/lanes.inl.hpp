@@ -118,16 +118,32 @@ SILT_INLINE Group<kCount> multiply_subtract_from(Group<kCount> a, Group<kCount> 
   SILT_EACH_OF(kCount) c.part[i] = hn::NegMulAdd(a.part[i], b.part[i], c.part[i]);
   return c;
 }
-/// The larger of the two; NaN where `variable` is NaN (x86 returns its second operand then, hence the names).
+namespace detail {
+// NaN where `variable` is NaN: x86 returns its second operand then. On AArch64 Highway has the instructions that return
+// the other operand, so that these are the ones that return the NaN.
+#if HWY_TARGET == HWY_NEON
+SILT_INLINE FloatVector larger(FloatVector limit, FloatVector variable) {
+  return FloatVector(vmaxq_f32(limit.raw, variable.raw));
+}
+SILT_INLINE FloatVector smaller(FloatVector limit, FloatVector variable) {
+  return FloatVector(vminq_f32(limit.raw, variable.raw));
+}
+#else
+SILT_INLINE FloatVector larger(FloatVector limit, FloatVector variable) { return hn::Max(limit, variable); }
+SILT_INLINE FloatVector smaller(FloatVector limit, FloatVector variable) { return hn::Min(limit, variable); }
+#endif
+}  // namespace detail
+
+/// The larger of the two; NaN where `variable` is NaN.
 template <int kCount>
 SILT_INLINE Group<kCount> at_least(float limit, Group<kCount> variable) {
-  SILT_EACH_OF(kCount) variable.part[i] = hn::Max(hn::Set(FloatTag(), limit), variable.part[i]);
+  SILT_EACH_OF(kCount) variable.part[i] = detail::larger(hn::Set(FloatTag(), limit), variable.part[i]);
   return variable;
 }
 /// The smaller of the two; NaN where `variable` is NaN.
 template <int kCount>
 SILT_INLINE Group<kCount> at_most(float limit, Group<kCount> variable) {
-  SILT_EACH_OF(kCount) variable.part[i] = hn::Min(hn::Set(FloatTag(), limit), variable.part[i]);
+  SILT_EACH_OF(kCount) variable.part[i] = detail::smaller(hn::Set(FloatTag(), limit), variable.part[i]);
   return variable;
 }
 template <int kCount>

@@ -26,6 +26,12 @@
 // Neither AES nor half-float conversions are used here; a CPU need not have them.
 #define HWY_DISABLE_PCLMUL_AES
 #define HWY_DISABLE_F16C
+#if SILT_SIMD_TARGET == SILT_SIMD_NEON
+// NEON is part of AArch64 and needs no attribute. Highway 1.0.3 opens one for AES all the same, which not every
+// processor has, and which the constructors of structures of its vectors do not get, since the compiler makes them
+// outside of the region. This says that Highway chooses no target at run time, and then it opens none.
+#define TOOLCHAIN_MISS_SYS_AUXV_H
+#endif
 #include <hwy/detect_targets.h>
 #undef HWY_TARGET
 #if SILT_SIMD_TARGET == SILT_SIMD_AVX2
