@@ -25,28 +25,51 @@ constexpr std::chrono::microseconds kSpinTime{200};
 constexpr int kSpinsBeforeYield = 1000;  // longer than the workers of one region are apart
 constexpr int kMaxThreads = 256;
 
+/// Lets some ten cycles pass without taking the memory's or the other hardware thread's time.
 void relax() {
 #if defined(__x86_64__)
   _mm_pause();
+#elif defined(__aarch64__)
+  // The instruction made for it, yield, does nothing on cores without hardware threads, which most are. This one waits
+  // until the pipeline is empty.
+  asm volatile("isb");
 #else
   std::this_thread::yield();
 #endif
 }
 
-/// Flush-to-zero and denormals-are-zero for the scope of a region.
-class FlushDenormals {
+// The floating-point mode of this thread, and its bits that make zeros of denormal results and of denormal operands.
 #if defined(__x86_64__)
+using FloatMode = unsigned;
+constexpr FloatMode kFlush = 0x8000 | 0x0040;
+FloatMode float_mode() { return _mm_getcsr(); }
+void set_float_mode(FloatMode mode) { _mm_setcsr(mode); }
+#elif defined(__aarch64__)
+using FloatMode = uint64_t;
+constexpr FloatMode kFlush = FloatMode{1} << 24;  // one bit for both
+FloatMode float_mode() {
+  FloatMode mode = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  return mode;
+}
+void set_float_mode(FloatMode mode) { asm volatile("msr fpcr, %0" ::"r"(mode) : "memory"); }
+#else
+using FloatMode = int;
+constexpr FloatMode kFlush = 0;
+FloatMode float_mode() { return 0; }
+void set_float_mode(FloatMode) {}
+#endif
+
+/// Flushes denormals for the scope of a region.
+class FlushDenormals {
  public:
-  FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kFlushToZero | kDenormalsAreZero); }
-  ~FlushDenormals() { _mm_setcsr(saved_); }
+  FlushDenormals() : saved_(float_mode()) { set_float_mode(saved_ | kFlush); }
+  ~FlushDenormals() { set_float_mode(saved_); }
   FlushDenormals(const FlushDenormals&) = delete;
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 
  private:
-  static constexpr unsigned kFlushToZero = 0x8000;
-  static constexpr unsigned kDenormalsAreZero = 0x0040;
-  unsigned saved_;
-#endif
+  FloatMode saved_;
 };
 
 struct Region {
@@ -59,7 +82,7 @@ struct Region {
     const int64_t begin = count * participant / participants;
     const int64_t end = count * (participant + 1) / participants;
     if (begin < end) {
-      [[maybe_unused]] const FlushDenormals scope;
+      const FlushDenormals scope;
       body(context, begin, end);
     }
   }
