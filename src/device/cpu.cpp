@@ -22,6 +22,16 @@ std::string model_name() {
   return "CPU";
 }
 
+/// The C library knows the caches of x86, the kernel those of other processors.
+int64_t l2_bytes() {
+  const int64_t known = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (known > 0) return known;
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index2/size");
+  int64_t kib = 0;
+  char unit = 0;
+  return file >> kib >> unit && unit == 'K' ? kib * 1024 : 0;
+}
+
 uint32_t features() {
 #if defined(__x86_64__)
   uint32_t found = 0;
@@ -53,7 +63,7 @@ DeviceFacts read_cpu() {
   facts.arch = "x86-64";
 #endif
   facts.processors = resolve_threads(0);
-  facts.l2_bytes = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), 0);
+  facts.l2_bytes = l2_bytes();
   facts.cpu_features = features();
   return facts;
 }
