@@ -175,20 +175,19 @@ Values& Values::finite(std::string_view name, const ConstTensorView& view, bool 
                        FunctionRef<bool(int64_t)> read) {
   if (!status_.ok() || view.elements() == 0) return *this;
   Walk walk{name, view, infinite_is_right, read};
-  const auto rank = static_cast<size_t>(view.rank);
-  for (size_t axis = 0; axis < rank; ++axis) {
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
     const int64_t n = view.shape[axis];
-    walk.axes[axis] = {n, n == 1 ? 0 : view.stride[axis], static_cast<int32_t>(axis)};
+    const Axis next{n, n == 1 ? 0 : view.stride[axis], static_cast<int32_t>(axis)};
+    const auto closer = [&](const Axis& other) { return other.stride < next.stride; };
+    walk.axes.insert(std::find_if(walk.axes.begin(), walk.axes.end(), closer), next);
   }
-  std::stable_sort(walk.axes.begin(), walk.axes.begin() + rank,
-                   [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
   pieces(walk, 0, static_cast<const std::byte*>(view.data));
   return *this;
 }
 
 bool Values::pieces(Walk& walk, size_t axis, const std::byte* data) {
   const auto element = static_cast<int64_t>(size_of(walk.view.dtype));
-  const auto rank = static_cast<size_t>(walk.view.rank);
+  const size_t rank = walk.axes.size();
   const Axis& a = walk.axes[axis];
   int64_t span = 1;  // of an entry
   for (size_t inner = axis + 1; inner < rank; ++inner) span += (walk.axes[inner].n - 1) * walk.axes[inner].stride;
@@ -223,7 +222,7 @@ bool Values::pieces(Walk& walk, size_t axis, const std::byte* data) {
 
 bool Values::elements(Walk& walk, size_t axis, const std::byte* data) {
   const Axis& a = walk.axes[axis];
-  if (axis + 1 == static_cast<size_t>(walk.view.rank)) return line(walk, a, data);
+  if (axis + 1 == walk.axes.size()) return line(walk, a, data);
   int64_t& i = walk.at[static_cast<size_t>(a.of)];
   for (i = 0; i < a.n; ++i) {
     if (a.of == 0 && !walk.read(i)) continue;

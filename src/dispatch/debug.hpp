@@ -61,7 +61,7 @@ class Values {
     const ConstTensorView& view;
     bool infinite_is_right;
     FunctionRef<bool(int64_t)> read;  ///< whether an entry of the view's first axis is looked at
-    std::array<Axis, kMaxRank> axes{};
+    std::vector<Axis> axes{};
     std::array<int64_t, kMaxRank> at{};  ///< by axis of the view
   };
   /// Entries of an axis in host memory, `step` bytes apart.
