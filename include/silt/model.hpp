@@ -30,8 +30,9 @@ enum class Precision : int32_t {
 
 struct ModelOptions {
   Precision precision = Precision::bf16;
-  int32_t threads = 0;                              ///< for loading; 0: every core the process may use
-  std::function<void(double fraction)> progress{};  ///< called with 0..1 while weights are read and packed
+  int32_t threads = 0;  ///< for loading; 0: every core the process may use
+  /// Called with 0..1 while weights are read and packed; false ends the call with an error.
+  std::function<bool(double fraction)> progress{};
 };
 
 enum class AttentionKind : int32_t { kda = 0, mla = 1 };

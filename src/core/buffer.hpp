@@ -14,7 +14,7 @@ struct Unmap {
 };
 }  // namespace detail
 
-/// Owns `bytes` of zeroed memory. Throws std::bad_alloc where there is none.
+/// Owns `bytes` of zeroed memory. Throws NoMemory where there is none.
 class Buffer {
  public:
   Buffer() = default;

@@ -1,5 +1,6 @@
 #include "core/workers.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -7,10 +8,13 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "core/log.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -108,7 +112,7 @@ class Pool {
   bool try_run(const Region& region) {
     const std::unique_lock owner(owner_mutex_, std::try_to_lock);
     if (!owner.owns_lock()) return false;
-    grow(region.participants - 1);
+    grow(region.participants - 1);  // where it cannot, the caller does the parts of the missing workers below
     region_ = region;
     pending_.store(region.participants - 1, std::memory_order_relaxed);
     {
@@ -141,10 +145,25 @@ class Pool {
   }
 
   void grow(int workers) {
-    while (static_cast<int>(threads_.size()) < workers) {
-      const int participant = static_cast<int>(threads_.size()) + 1;
-      const uint64_t seen = ticket_.load(std::memory_order_relaxed);
-      threads_.emplace_back([this, participant, seen] { work(participant, seen); });
+    if (workers > most_workers_) workers = most_workers_;
+    try {
+      threads_.reserve(static_cast<size_t>(workers));
+      while (static_cast<int>(threads_.size()) < workers) {
+        const int participant = static_cast<int>(threads_.size()) + 1;
+        const uint64_t seen = ticket_.load(std::memory_order_relaxed);
+        threads_.emplace_back([this, participant, seen] { work(participant, seen); });
+      }
+    } catch (const std::exception& error) {  // no memory for a stack, or no more threads allowed
+      most_workers_ = static_cast<int>(threads_.size());
+      warn_of_fewer(most_workers_ + 1, workers + 1, error.what());
+    }
+  }
+
+  static void warn_of_fewer(int has, int wanted, const char* reason) noexcept {
+    try {
+      log_warning(fmt::format("threads: has {}, needs {}: {}; slower, with the same results", has, wanted, reason));
+    } catch (const std::exception&) {
+      return;  // no memory for the text either
     }
   }
 
@@ -182,6 +201,7 @@ class Pool {
 
   std::mutex owner_mutex_;  // held by the caller whose region runs
   std::vector<std::thread> threads_;
+  int most_workers_ = kMaxThreads;  ///< fewer where the system has refused one
   Region region_;
   std::atomic<uint64_t> ticket_{0};
   std::atomic<int> pending_{0};

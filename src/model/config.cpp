@@ -230,8 +230,9 @@ void warn_of_unread(const JsonFields& fields) {
 
 Status parse_config(std::string_view text, std::string_view file, ModelConfig* config) {
   *config = {};
-  Json json;
-  SILT_TRY(parse_json(text, file, &json));
+  JsonDocument document;
+  SILT_TRY(parse_json(text, file, &document));
+  const Json& json = document.json;
   JsonFields top(json, std::string(file));
   SILT_TRY(top.status());
   const Json* inner = top.object_or_none("text_config");
@@ -261,8 +262,9 @@ Status parse_config(std::string_view text, std::string_view file, ModelConfig* c
 
 Status parse_generation_config(std::string_view text, std::string_view file, GenerationConfig* config) {
   *config = {};
-  Json json;
-  SILT_TRY(parse_json(text, file, &json));
+  JsonDocument document;
+  SILT_TRY(parse_json(text, file, &document));
+  const Json& json = document.json;
   JsonFields fields(json, std::string(file));
   SILT_TRY(fields.status());
   read_end_tokens(fields, &config->end_tokens);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/status.hpp"
+#include "core/no_memory.hpp"
 #include "model/parts.hpp"
 #include "model/sampling.hpp"
 #include "model/utf8.hpp"
@@ -22,8 +22,8 @@ struct Run {
   StopFilter stops;
   bool done = false;
 
-  Run(size_t prompt, int32_t its_slot, const GenerateOptions& options)
-      : index(prompt), slot(its_slot), sampler(options.sampling, prompt), stops(options.stop) {}
+  Run(size_t prompt, const GenerateOptions& options)
+      : index(prompt), sampler(options.sampling, prompt), stops(options.stop) {}
 };
 
 class Generation {
@@ -55,9 +55,9 @@ class Generation {
  private:
   Status admit() {
     while (waiting_ < prompts_.size() && session_.free_slots() > 0) {
-      int32_t slot = -1;
-      SILT_TRY(session_.open(&slot));
-      running_.emplace_back(waiting_++, slot, options_);
+      Run& run = running_.emplace_back(waiting_, options_);  // before it has a slot, which would be lost with it
+      SILT_TRY(session_.open(&run.slot));
+      ++waiting_;
     }
     return {};
   }
@@ -229,7 +229,8 @@ Status generate(Session& session, std::span<const std::vector<int32_t>> prompts,
   *result = {};
   SILT_TRY(check(session, prompts, options));
   const SessionStatistics before = session.statistics();
-  const Status status = Generation(session, prompts, options, result).run();
+  Status status =
+      with_memory([] { return "generate"; }, [&] { return Generation(session, prompts, options, result).run(); });
   result->statistics = since(session.statistics(), before);
   return status;
 }

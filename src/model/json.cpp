@@ -4,12 +4,27 @@
 #include <cmath>
 #include <set>
 
-#include "core/status.hpp"
+#include "core/no_memory.hpp"
 
 namespace silt {
 namespace {
 
 constexpr int kDeepest = 64;
+
+// What a byte of text can become, blocks of malloc included. Values: "{}," is an element of 16 bytes in an array that
+// doubles while it grows (48) and an empty map (64), 37 a byte; short keys with their values, once more in Watch, need
+// less. The destructor's stack has the 16 bytes of every element of two bytes, and doubles too.
+constexpr size_t kParsePerByte = 48;
+constexpr size_t kReservePerByte = 24;
+constexpr size_t kParseBytes = size_t{1} << 16;  // of the parser itself, and of messages
+constexpr size_t kReserveBytes = size_t{1} << 14;
+
+/// Memory that nobody has touched, and that therefore costs no pages.
+std::unique_ptr<std::byte[]> block_of(size_t bytes) {
+  std::unique_ptr<std::byte[]> block(new (std::nothrow) std::byte[bytes]);
+  if (!block) throw NoMemory(bytes);
+  return block;
+}
 
 /// Watches the parser for what nlohmann::json accepts silently.
 class Watch {
@@ -56,16 +71,23 @@ std::string printable_json(const Json& value) {
   return printable(std::string_view(value.dump(-1, ' ', true, Json::error_handler_t::replace)));
 }
 
-Status parse_json(std::string_view text, std::string_view file, Json* json) {
+Status parse_json(std::string_view text, std::string_view file, JsonDocument* document) {
   Watch watch;
-  try {
-    *json = Json::parse(text.begin(), text.end(), std::ref(watch));
-  } catch (const Json::parse_error& error) {
-    return invalid("{}: has no valid JSON at byte {}, needs JSON", file, error.byte);
-  } catch (const Json::exception& error) {
-    return invalid("{}: has JSON that cannot be read ({}), needs JSON", file,
-                   printable(std::string_view(error.what())));
-  }
+  Status status = with_memory([&] { return file; },
+                              [&]() -> Status {
+                                document->reserve = block_of(kReserveBytes + kReservePerByte * text.size());
+                                block_of(kParseBytes + kParsePerByte * text.size()).reset();
+                                try {
+                                  document->json = Json::parse(text.begin(), text.end(), std::ref(watch));
+                                } catch (const Json::parse_error& error) {
+                                  return invalid("{}: has no valid JSON at byte {}, needs JSON", file, error.byte);
+                                } catch (const Json::exception& error) {
+                                  return invalid("{}: has JSON that cannot be read ({}), needs JSON", file,
+                                                 printable(std::string_view(error.what())));
+                                }
+                                return {};
+                              });
+  if (!status.ok()) return status;
   if (watch.too_deep) return invalid("{}: has values nested deeper than {}, needs fewer levels", file, kDeepest);
   if (!watch.twice.empty()) return invalid("{}: {}: is there twice, needs to be there once", file, watch.twice);
   return {};

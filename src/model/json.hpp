@@ -2,8 +2,10 @@
 // value.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -20,8 +22,16 @@ std::string printable(std::string_view name, size_t most = 120);
 /// A JSON value as it may stand in a message.
 std::string printable_json(const Json& value);
 
-/// `file` is the name used in messages. Refuses nesting deeper than 64 and a key that an object has twice.
-Status parse_json(std::string_view text, std::string_view file, Json* json);
+/// A parsed text. nlohmann::json takes memory apart with a stack that it allocates in its destructor, where a failure
+/// ends the process: the reserve, which is destroyed before it, leaves room for that.
+struct JsonDocument {
+  Json json;
+  std::unique_ptr<std::byte[]> reserve{};
+};
+
+/// `file` is the name used in messages. Refuses nesting deeper than 64 and a key that an object has twice;
+/// out_of_memory before anything is parsed where the values of such a text might not find room.
+Status parse_json(std::string_view text, std::string_view file, JsonDocument* document);
 
 /// Reads the fields of one object. The first wrong one is kept; later calls return harmless values. A null counts as
 /// absent.

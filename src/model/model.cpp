@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/status.hpp"
+#include "core/no_memory.hpp"
 #include "model/parts.hpp"
 #include "model/safetensors.hpp"
 
@@ -92,14 +92,13 @@ Model::Model(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Model::~Model() = default;
 
 Status Model::load(const std::string& folder, const ModelOptions& options, std::shared_ptr<const Model>* model) {
-  auto parts = std::make_unique<Parts>();
-  try {
-    SILT_TRY(load_parts(folder, options, parts.get()));
-  } catch (const std::bad_alloc&) {
-    return failed(StatusCode::out_of_memory, "{}: has weights that do not fit the memory, needs more of it", folder);
-  }
-  *model = std::shared_ptr<const Model>(new Model(std::move(parts)));
-  return {};
+  return with_memory([&] { return folder; },
+                     [&]() -> Status {
+                       auto parts = std::make_unique<Parts>();
+                       SILT_TRY(load_parts(folder, options, parts.get()));
+                       *model = std::shared_ptr<const Model>(new Model(std::move(parts)));
+                       return {};
+                     });
 }
 
 const ModelInfo& Model::info() const { return parts_->info; }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <new>
 
+#include "core/no_memory.hpp"
 #include "core/scratch.hpp"
 #include "core/status.hpp"
 #include "core/tasks.hpp"
@@ -241,11 +241,11 @@ Status Matrix::pack(const HostMatrix& rows, int threads, WeightMemory* memory, M
   made.type_ = rows.dtype;
   made.stored_ = rows.dtype == DType::f32 && !bf16_holds(rows) ? DType::f32 : DType::bf16;
   std::byte* panels = nullptr;
-  try {
-    panels = memory->take(static_cast<size_t>(made.bytes()));
-  } catch (const std::bad_alloc&) {
-    return failed(StatusCode::out_of_memory, "matrix product: has no memory for {}x{} weights", rows.rows, rows.cols);
-  }
+  SILT_TRY(with_memory([&] { return fmt::format("matrix product: {}x{} weights", made.n_, made.k_); },
+                       [&]() -> Status {
+                         panels = memory->take(static_cast<size_t>(made.bytes()));
+                         return {};
+                       }));
   const auto pack_one = made.stored_ == DType::f32 ? pack_group<float, float>
                         : rows.dtype == DType::f32 ? pack_group<float, bf16>
                                                    : pack_group<bf16, bf16>;

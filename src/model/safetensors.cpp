@@ -1,13 +1,12 @@
 #include "model/safetensors.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "core/status.hpp"
@@ -20,39 +19,9 @@ constexpr uint64_t kMostHeaderBytes = 100'000'000;
 constexpr size_t kMostIndexBytes = 256U << 20;
 constexpr size_t kMostRank = 8;
 
-class FileHandle {
- public:
-  explicit FileHandle(int handle) : handle_(handle) {}
-  ~FileHandle() {
-    if (handle_ >= 0) close(handle_);
-  }
-  FileHandle(const FileHandle&) = delete;
-  FileHandle& operator=(const FileHandle&) = delete;
-  [[nodiscard]] int get() const { return handle_; }
-
- private:
-  int handle_;
-};
-
 constexpr size_t kLongestPath = 4096;
 
 std::string error_text(int error) { return std::generic_category().message(error); }
-
-/// Opens a regular file; its size.
-Status open_regular(const std::string& path, const FileHandle& file, size_t* bytes) {
-  const std::string shown = printable(path, kLongestPath);
-  if (file.get() < 0) return failed(StatusCode::io_error, "{}: cannot be opened: {}", shown, error_text(errno));
-  struct stat info {};
-  if (fstat(file.get(), &info) != 0) return failed(StatusCode::io_error, "{}: {}", shown, error_text(errno));
-  if (!S_ISREG(info.st_mode)) return failed(StatusCode::io_error, "{}: is no regular file, needs to be one", shown);
-  *bytes = static_cast<size_t>(info.st_size);
-  return {};
-}
-
-int open_for_reading(const std::string& path) {
-  // O_NONBLOCK: a FIFO in place of a file must not block.
-  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
 
 constexpr std::pair<std::string_view, int64_t> kElementBytes[] = {
     {"BF16", 2}, {"F32", 4}, {"F16", 2}, {"F64", 8}, {"U8", 1},  {"I8", 1},      {"BOOL", 1},    {"U16", 2},
@@ -127,46 +96,111 @@ Status check_cover(std::vector<std::pair<Range, std::string>> ranges, std::strin
   return {};
 }
 
+constexpr size_t kLengthBytes = sizeof(uint64_t);
+
+/// The length of the header from the first bytes of a file: at most what follows them, and at most kMostHeaderBytes.
+Status read_length(std::span<const std::byte> first, uint64_t file_bytes, std::string_view file, uint64_t* header) {
+  if (first.size() < kLengthBytes) {
+    return invalid("{}: has {} bytes, needs at least 8 (the header length)", file, file_bytes);
+  }
+  *header = 0;
+  for (size_t i = 0; i < kLengthBytes; ++i) *header |= static_cast<uint64_t>(first[i]) << (8 * i);  // little-endian
+  if (*header > file_bytes - kLengthBytes) {
+    return invalid("{}: header: has length {}, needs at most {} (the rest of the file)", file, *header,
+                   file_bytes - kLengthBytes);
+  }
+  if (*header > kMostHeaderBytes) {
+    return invalid("{}: header: has length {}, needs at most {}", file, *header, kMostHeaderBytes);
+  }
+  return {};
+}
+
+Status read_header(std::string_view text, uint64_t file_bytes, std::string_view file, TensorTable* tensors) {
+  tensors->clear();
+  JsonDocument document;
+  SILT_TRY(parse_json(text, std::string(file) + ": header", &document));
+  const Json& json = document.json;
+  if (!json.is_object()) return invalid("{}: header: has {}, needs an object", file, printable_json(json));
+  const uint64_t data_begin = kLengthBytes + text.size();
+  const uint64_t data_bytes = file_bytes - data_begin;
+  std::vector<std::pair<Range, std::string>> ranges;
+  for (const auto& [name, entry] : json.items()) {
+    if (name == "__metadata__") continue;
+    StoredTensor tensor;
+    Range range;
+    const std::string shown = printable(name);
+    SILT_TRY(read_entry(entry, fmt::format("{}: {}", file, shown), data_bytes, &tensor, &range));
+    tensor.begin = data_begin + range.begin;
+    tensor.bytes = range.end - range.begin;
+    ranges.emplace_back(range, shown);
+    tensors->emplace(name, std::move(tensor));
+  }
+  return check_cover(std::move(ranges), file, data_bytes);
+}
+
 }  // namespace
 
-Status MappedFile::open(const std::string& path, std::unique_ptr<MappedFile>* file) {
-  const FileHandle handle(open_for_reading(path));
-  size_t bytes = 0;
-  SILT_TRY(open_regular(path, handle, &bytes));
-  std::unique_ptr<MappedFile> made(new MappedFile());
-  if (bytes > 0) {
-    void* data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, handle.get(), 0);
-    if (data == MAP_FAILED) {
-      return failed(StatusCode::io_error, "{}: cannot be mapped: {}", printable(path, kLongestPath), error_text(errno));
-    }
-    made->bytes_ = {static_cast<const std::byte*>(data), bytes};
+Status InputFile::open(const std::string& path, std::unique_ptr<InputFile>* file) {
+  std::unique_ptr<InputFile> made(new InputFile(printable(path, kLongestPath)));
+  // O_NONBLOCK: a FIFO in place of a file must not block.
+  made->handle_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (made->handle_ < 0)
+    return failed(StatusCode::io_error, "{}: cannot be opened: {}", made->shown_, error_text(errno));
+  struct stat info {};
+  if (fstat(made->handle_, &info) != 0) return failed(StatusCode::io_error, "{}: {}", made->shown_, error_text(errno));
+  if (!S_ISREG(info.st_mode)) {
+    return failed(StatusCode::io_error, "{}: is no regular file, needs to be one", made->shown_);
   }
+  made->bytes_ = static_cast<uint64_t>(info.st_size);
+  made->seconds_ = info.st_mtim.tv_sec;
+  made->nanoseconds_ = info.st_mtim.tv_nsec;
   *file = std::move(made);
   return {};
 }
 
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+InputFile::~InputFile() {
+  if (handle_ >= 0) close(handle_);
 }
 
-Status read_text_file(const std::string& path, size_t most, std::string* text) {
-  const FileHandle handle(open_for_reading(path));
-  size_t bytes = 0;
-  SILT_TRY(open_regular(path, handle, &bytes));
-  if (bytes > most) return failed(StatusCode::io_error, "{}: has {} bytes, needs at most {}", path, bytes, most);
-  text->resize(bytes);
-  size_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = read(handle.get(), text->data() + done, bytes - done);
-    if (got < 0) return failed(StatusCode::io_error, "{}: cannot be read: {}", path, error_text(errno));
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
+Status InputFile::read(uint64_t begin, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = pread(handle_, to.data(), to.size(), static_cast<off_t>(begin));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed(StatusCode::io_error, "{}: cannot be read: {}", shown_, error_text(errno));
+    if (got == 0) return wrong_size();
+    begin += static_cast<uint64_t>(got);
+    to = to.subspan(static_cast<size_t>(got));
   }
-  text->resize(done);
   return {};
 }
 
-int64_t StoredTensor::elements() const { return static_cast<int64_t>(data.size()) / element_bytes(dtype); }
+Status InputFile::wrong_size() const {
+  struct stat info {};
+  if (fstat(handle_, &info) != 0) return failed(StatusCode::io_error, "{}: {}", shown_, error_text(errno));
+  return failed(StatusCode::io_error, "{}: has {} bytes, needs {} (what it had when it was opened)", shown_,
+                info.st_size, bytes_);
+}
+
+Status InputFile::unchanged() const {
+  struct stat info {};
+  if (fstat(handle_, &info) != 0) return failed(StatusCode::io_error, "{}: {}", shown_, error_text(errno));
+  if (static_cast<uint64_t>(info.st_size) != bytes_) return wrong_size();
+  if (info.st_mtim.tv_sec == seconds_ && info.st_mtim.tv_nsec == nanoseconds_) return {};
+  return failed(StatusCode::io_error, "{}: was written while it was read, needs to stay as it is", shown_);
+}
+
+Status read_text_file(const std::string& path, size_t most, std::string* text) {
+  std::unique_ptr<InputFile> file;
+  SILT_TRY(InputFile::open(path, &file));
+  if (file->bytes() > most) {
+    return failed(StatusCode::io_error, "{}: has {} bytes, needs at most {}", printable(path, kLongestPath),
+                  file->bytes(), most);
+  }
+  text->resize(file->bytes());
+  return file->read(0, std::as_writable_bytes(std::span(*text)));
+}
+
+int64_t StoredTensor::elements() const { return static_cast<int64_t>(bytes) / element_bytes(dtype); }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
@@ -174,44 +208,33 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-Status parse_safetensors(std::span<const std::byte> bytes, std::string_view file, TensorTable* tensors) {
-  tensors->clear();
+Status parse_safetensors(std::span<const std::byte> image, std::string_view file, TensorTable* tensors) {
   uint64_t header = 0;
-  if (bytes.size() < sizeof header) {
-    return invalid("{}: has {} bytes, needs at least 8 (the header length)", file, bytes.size());
-  }
-  for (size_t i = 0; i < sizeof header; ++i) header |= static_cast<uint64_t>(bytes[i]) << (8 * i);  // little-endian
-  if (header > bytes.size() - sizeof header) {
-    return invalid("{}: header: has length {}, needs at most {} (the rest of the file)", file, header,
-                   bytes.size() - sizeof header);
-  }
-  if (header > kMostHeaderBytes) {
-    return invalid("{}: header: has length {}, needs at most {}", file, header, kMostHeaderBytes);
-  }
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data() + sizeof header), header);
-  const std::span<const std::byte> data = bytes.subspan(sizeof header + header);
-  Json json;
-  SILT_TRY(parse_json(text, std::string(file) + ": header", &json));
-  if (!json.is_object()) return invalid("{}: header: has {}, needs an object", file, printable_json(json));
+  SILT_TRY(read_length(image.first(std::min(image.size(), kLengthBytes)), image.size(), file, &header));
+  const std::string_view text(reinterpret_cast<const char*>(image.data()) + kLengthBytes, header);
+  return read_header(text, image.size(), file, tensors);
+}
 
-  std::vector<std::pair<Range, std::string>> ranges;
-  for (const auto& [name, entry] : json.items()) {
-    if (name == "__metadata__") continue;
-    StoredTensor tensor;
-    Range range;
-    const std::string shown = printable(name);
-    SILT_TRY(read_entry(entry, fmt::format("{}: {}", file, shown), data.size(), &tensor, &range));
-    tensor.data = data.subspan(range.begin, range.end - range.begin);
-    ranges.emplace_back(range, shown);
-    tensors->emplace(name, std::move(tensor));
-  }
-  return check_cover(std::move(ranges), file, data.size());
+Status open_safetensors(const std::string& path, std::string_view name, std::unique_ptr<InputFile>* file,
+                        TensorTable* tensors) {
+  std::unique_ptr<InputFile> made;
+  SILT_TRY(InputFile::open(path, &made));
+  std::byte length[kLengthBytes]{};
+  const std::span<std::byte> first(length, static_cast<size_t>(std::min<uint64_t>(made->bytes(), kLengthBytes)));
+  SILT_TRY(made->read(0, first));
+  uint64_t header = 0;
+  SILT_TRY(read_length(first, made->bytes(), name, &header));
+  std::string text(header, '\0');
+  SILT_TRY(made->read(kLengthBytes, std::as_writable_bytes(std::span(text))));
+  SILT_TRY(read_header(text, made->bytes(), name, tensors));
+  for (auto& [tensor_name, tensor] : *tensors) tensor.file = made.get();
+  *file = std::move(made);
+  return {};
 }
 
 Status Checkpoint::add_file(const std::string& name, TensorTable* tensors) {
-  std::unique_ptr<MappedFile> file;
-  SILT_TRY(MappedFile::open(folder_ + "/" + name, &file));
-  SILT_TRY(parse_safetensors(file->bytes(), printable(name), tensors));
+  std::unique_ptr<InputFile> file;
+  SILT_TRY(open_safetensors(folder_ + "/" + name, printable(name), &file, tensors));
   files_.push_back(std::move(file));
   return {};
 }
@@ -220,8 +243,9 @@ Status Checkpoint::open_sharded(const std::string& index_path) {
   const std::string index_name = "model.safetensors.index.json";
   std::string text;
   SILT_TRY(read_text_file(index_path, kMostIndexBytes, &text));
-  Json json;
-  SILT_TRY(parse_json(text, index_name, &json));
+  JsonDocument document;
+  SILT_TRY(parse_json(text, index_name, &document));
+  const Json& json = document.json;
   JsonFields fields(json, index_name);
   const Json* map = fields.object("weight_map");
   SILT_TRY(fields.status());
@@ -267,6 +291,11 @@ Status Checkpoint::open(const std::string& folder, Checkpoint* checkpoint) {
                   folder);
   }
   return checkpoint->add_file("model.safetensors", &checkpoint->tensors_);
+}
+
+Status Checkpoint::unchanged() const {
+  for (const std::unique_ptr<InputFile>& file : files_) SILT_TRY(file->unchanged());
+  return {};
 }
 
 const StoredTensor* Checkpoint::find(std::string_view name) const {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/status.hpp"
+#include "core/no_memory.hpp"
 #include "core/workers.hpp"
 #include "model/parts.hpp"
 
@@ -59,7 +59,7 @@ class Scoring {
   Status admit() {
     const int32_t begin = session_.model().info().bos_token;
     while (next_ < result_->bits_per_window.size() && session_.free_slots() > 0) {
-      Window window;
+      Window& window = running_.emplace_back();  // before it has a slot, which would be lost with it
       SILT_TRY(session_.open(&window.slot));
       window.index = next_++;
       const size_t first = window.index * static_cast<size_t>(options_.window);
@@ -67,7 +67,6 @@ class Scoring {
       window.targets = std::span(tokens_).subspan(first, count);
       window.inputs.push_back(begin);
       window.inputs.insert(window.inputs.end(), window.targets.begin(), window.targets.end() - 1);
-      running_.push_back(std::move(window));
     }
     return {};
   }
@@ -134,10 +133,13 @@ Status score(Session& session, std::string_view text, const ScoreOptions& option
   if (session.free_slots() == 0)
     return failed(StatusCode::exhausted, "score: slots: has none free, needs at least one");
   const SessionStatistics before = session.statistics();
-  std::vector<int32_t> tokens = session.model().encode(text, false);
-  result->bytes = static_cast<int64_t>(text.size());
-  result->tokens = static_cast<int64_t>(tokens.size());
-  const Status status = Scoring(session, std::move(tokens), options, result).run();
+  Status status = with_memory([] { return "score"; },
+                              [&] {
+                                std::vector<int32_t> tokens = session.model().encode(text, false);
+                                result->bytes = static_cast<int64_t>(text.size());
+                                result->tokens = static_cast<int64_t>(tokens.size());
+                                return Scoring(session, std::move(tokens), options, result).run();
+                              });
   result->statistics = since(session.statistics(), before);
   return status;
 }

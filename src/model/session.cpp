@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <chrono>
-#include <new>
 
-#include "core/status.hpp"
+#include "core/no_memory.hpp"
 #include "core/workers.hpp"
 #include "model/parts.hpp"
 
@@ -27,6 +26,8 @@ Status fill_defaults(const Model& model, SessionOptions* options) {
   return {};
 }
 
+constexpr auto kSessionName = [] { return "session"; };
+
 /// Rows of logits that an input asks for.
 int64_t logit_rows_of(const StepInput& input) {
   if (input.logits == LogitsOf::all) return static_cast<int64_t>(input.tokens.size());
@@ -41,23 +42,21 @@ Session::~Session() = default;
 Status Session::create(std::shared_ptr<const Model> model, const SessionOptions& options,
                        std::unique_ptr<Session>* session) {
   if (!model) return invalid("session: model: has null, needs a loaded model");
-  auto parts = std::make_unique<Parts>(std::move(model));
-  parts->options = options;
-  SILT_TRY(fill_defaults(*parts->model, &parts->options));
-  const Model::Parts& source = parts->model->parts();
-  const Precision precision = source.info.precision;
-  // A decode pass takes every slot at once, also where that is more than a chunk.
-  const int64_t rows = std::max<int64_t>(parts->options.prefill_chunk, parts->options.slots);
-  try {
+  return with_memory(kSessionName, [&]() -> Status {
+    auto parts = std::make_unique<Parts>(std::move(model));
+    parts->options = options;
+    SILT_TRY(fill_defaults(*parts->model, &parts->options));
+    const Model::Parts& source = parts->model->parts();
+    const Precision precision = source.info.precision;
+    // A decode pass takes every slot at once, also where that is more than a chunk.
+    const int64_t rows = std::max<int64_t>(parts->options.prefill_chunk, parts->options.slots);
     SILT_TRY(parts->work.make(source.config, precision, rows));
     SILT_TRY(parts->pools.make(source.config, precision, parts->options.slots, parts->options.context));
     parts->slots.resize(static_cast<size_t>(parts->options.slots));
-  } catch (const std::bad_alloc&) {
-    return failed(StatusCode::out_of_memory, "session: has no memory for {} slots, needs fewer", options.slots);
-  }
-  parts->trace = Trace(options.trace);
-  session->reset(new Session(std::move(parts)));
-  return {};
+    parts->trace = Trace(options.trace);
+    session->reset(new Session(std::move(parts)));
+    return {};
+  });
 }
 
 Status Session::open(int32_t* slot) {
@@ -148,8 +147,10 @@ class Session::Parts::Step {
       next_pass();
       plan_logits();
       float* out = packed ? p_.packed_logits.data() : p_.logits.data();
-      const Status status = run_pass(source.config, source.weights, p_.pass, p_.work, p_.pools, p_.trace,
-                                     p_.options.threads, plan_.logit_rows, out);
+      Status status = with_memory(kSessionName, [&] {
+        return run_pass(source.config, source.weights, p_.pass, p_.work, p_.pools, p_.trace, p_.options.threads,
+                        plan_.logit_rows, out);
+      });
       for (const Segment& segment : p_.pass.segments) {
         Slot& slot = p_.slots[static_cast<size_t>(segment.slot)];
         slot.length += segment.rows;
@@ -216,18 +217,20 @@ class Session::Parts::Step {
 };
 
 Status Session::step(std::span<const StepInput> inputs, std::vector<StepLogits>* logits) {
-  SILT_TRY(parts_->check(inputs));
-  const auto start = std::chrono::steady_clock::now();
-  Parts::Step step(*parts_, inputs);
-  SILT_TRY(step.reserve());
-  SILT_TRY(step.run());
-  logits->resize(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) (*logits)[i] = step.logits_of(i);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  SessionStatistics& statistics = parts_->statistics;
-  (step.decode() ? statistics.decode_tokens : statistics.prefill_tokens) += step.tokens();
-  (step.decode() ? statistics.decode_seconds : statistics.prefill_seconds) += seconds;
-  return {};
+  return with_memory(kSessionName, [&]() -> Status {
+    SILT_TRY(parts_->check(inputs));
+    const auto start = std::chrono::steady_clock::now();
+    Parts::Step step(*parts_, inputs);
+    SILT_TRY(step.reserve());
+    logits->resize(inputs.size());
+    SILT_TRY(step.run());
+    for (size_t i = 0; i < inputs.size(); ++i) (*logits)[i] = step.logits_of(i);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    SessionStatistics& statistics = parts_->statistics;
+    (step.decode() ? statistics.decode_tokens : statistics.prefill_tokens) += step.tokens();
+    (step.decode() ? statistics.decode_seconds : statistics.prefill_seconds) += seconds;
+    return {};
+  });
 }
 
 int64_t Session::length(int32_t slot) const {

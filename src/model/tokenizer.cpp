@@ -10,8 +10,9 @@ constexpr int32_t kBytes = 256;
 
 Status parse_tokenizer(std::string_view text, std::string_view file, int64_t vocab, Tokenizer* tokenizer) {
   *tokenizer = {};
-  Json json;
-  SILT_TRY(parse_json(text, file, &json));
+  JsonDocument document;
+  SILT_TRY(parse_json(text, file, &document));
+  const Json& json = document.json;
   JsonFields fields(json, std::string(file));
   SILT_TRY(fields.status());
   if (!fields.has("type")) {

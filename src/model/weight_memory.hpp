@@ -11,7 +11,7 @@ namespace silt {
 
 class WeightMemory {
  public:
-  /// Zeroed, on a cache line. Throws std::bad_alloc where there is none.
+  /// Zeroed, on a cache line. Throws NoMemory where there is none.
   std::byte* take(size_t bytes) {
     const size_t lines = (bytes + kLine - 1) / kLine * kLine;
     if (blocks_.empty() || blocks_.back().bytes() - used_ < lines) {

@@ -9,15 +9,18 @@
 namespace silt {
 namespace {
 
-/// Element `index` as fp32; the data of a mapped file has no alignment.
-float element(const StoredTensor& tensor, size_t index) {
+// So much of a tensor is in memory at once where its values become something else.
+constexpr size_t kBlockBytes = size_t{1} << 18;
+
+/// Element `index` of values as a file has them: BF16, else F32.
+float element(const StoredTensor& tensor, const std::byte* values, size_t index) {
   if (tensor.dtype == "BF16") {
     bf16 value;
-    std::memcpy(&value, tensor.data.data() + index * sizeof value, sizeof value);
+    std::memcpy(&value, values + index * sizeof value, sizeof value);
     return to_float(value);
   }
   float value = 0;
-  std::memcpy(&value, tensor.data.data() + index * sizeof value, sizeof value);
+  std::memcpy(&value, values + index * sizeof value, sizeof value);
   return value;
 }
 
@@ -41,16 +44,42 @@ Status check_bytes(const std::string& name, const StoredTensor& tensor, const st
   return check_shape(name, tensor, {shape});
 }
 
-std::span<const uint8_t> byte_row(const StoredTensor& tensor, int64_t row, int64_t width) {
-  const auto* data = reinterpret_cast<const uint8_t*>(tensor.data.data());
-  return {data + row * width, static_cast<size_t>(width)};
+/// Reads the first `rows` rows of `width` bytes, several at a time: body(first row, rows, bytes).
+template <class Body>
+Status for_blocks(const StoredTensor& tensor, int64_t rows, size_t width, Body&& body) {
+  const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(kBlockBytes / std::max<size_t>(width, 1)));
+  std::vector<std::byte> block(static_cast<size_t>(std::min(most, rows)) * width);
+  for (int64_t first = 0; first < rows; first += most) {
+    const int64_t count = std::min(most, rows - first);
+    const auto bytes = std::span(block).first(static_cast<size_t>(count) * width);
+    SILT_TRY(tensor.read(static_cast<size_t>(first) * width, bytes));
+    SILT_TRY(body(first, count, bytes.data()));
+  }
+  return {};
+}
+
+/// The first `count` values as To.
+template <class To>
+Status read_values(const StoredTensor& tensor, int64_t count, To* values) {
+  const size_t width = tensor.dtype == "BF16" ? sizeof(bf16) : sizeof(float);
+  return for_blocks(tensor, count, width, [&](int64_t first, int64_t read, const std::byte* block) -> Status {
+    for (size_t i = 0; i < static_cast<size_t>(read); ++i) {
+      const float value = element(tensor, block, i);
+      if constexpr (std::is_same_v<To, bf16>) {
+        values[static_cast<size_t>(first) + i] = to_bf16(value);
+      } else {
+        values[static_cast<size_t>(first) + i] = value;
+      }
+    }
+    return {};
+  });
 }
 
 }  // namespace
 
-WeightReader::WeightReader(const Checkpoint& checkpoint, DType type, bool mxfp4, std::function<void(double)> progress)
+WeightReader::WeightReader(const Checkpoint& checkpoint, DType type, bool mxfp4, std::function<bool(double)> progress)
     : checkpoint_(checkpoint), type_(type), mxfp4_(mxfp4), progress_(std::move(progress)) {
-  for (const auto& [name, tensor] : checkpoint_.tensors()) total_bytes_ += static_cast<int64_t>(tensor.data.size());
+  for (const auto& [name, tensor] : checkpoint_.tensors()) total_bytes_ += static_cast<int64_t>(tensor.bytes);
 }
 
 Status WeightReader::find_prefix(std::string* prefix) {
@@ -64,12 +93,15 @@ Status WeightReader::find_prefix(std::string* prefix) {
 }
 
 Status WeightReader::find(const std::string& name, const StoredTensor** tensor) {
+  current_ = name;
   *tensor = checkpoint_.find(name);
   if (*tensor == nullptr) return invalid("tensor {}: missing, needs to be there", printable(name));
   if (used_.insert(name).second) {
-    bytes_ += static_cast<int64_t>((*tensor)->data.size());
+    bytes_ += static_cast<int64_t>((*tensor)->bytes);
     values_ += (*tensor)->elements();
-    if (progress_ && total_bytes_ > 0) progress_(static_cast<double>(bytes_) / static_cast<double>(total_bytes_));
+    if (progress_ && total_bytes_ > 0 && !progress_(static_cast<double>(bytes_) / static_cast<double>(total_bytes_))) {
+      return failed(StatusCode::exhausted, "model: cancelled after {} of {} bytes", bytes_, total_bytes_);
+    }
   }
   return {};
 }
@@ -80,14 +112,12 @@ Status WeightReader::typed_matrix(const std::string& name, int64_t rows, int64_t
   SILT_TRY(check_dtype(name, *tensor));
   SILT_TRY(check_shape(name, *tensor, {{rows, cols}}));
   HostMatrix made(type, rows, cols);
-  const auto count = static_cast<size_t>(rows) * static_cast<size_t>(cols);
-  const bool same = (tensor->dtype == "BF16") == (type == DType::bf16);
-  if (same) {
-    std::memcpy(made.data.data(), tensor->data.data(), tensor->data.size());
+  if ((tensor->dtype == "BF16") == (type == DType::bf16)) {
+    SILT_TRY(tensor->read(0, {made.data.data(), static_cast<size_t>(tensor->bytes)}));
   } else if (type == DType::f32) {
-    for (size_t i = 0; i < count; ++i) made.data.as<float>()[i] = element(*tensor, i);
+    SILT_TRY(read_values(*tensor, rows * cols, made.data.as<float>()));
   } else {
-    for (size_t i = 0; i < count; ++i) made.data.as<bf16>()[i] = to_bf16(element(*tensor, i));
+    SILT_TRY(read_values(*tensor, rows * cols, made.data.as<bf16>()));
   }
   *matrix = std::move(made);
   return {};
@@ -107,20 +137,29 @@ Status WeightReader::packed_matrix(const std::string& name, int64_t rows, int64_
   SILT_TRY(check_bytes(scale_name, *scale, {rows, cols / kMxfp4Group}));
   values_ += rows * cols - packed->elements() - scale->elements();
   HostMatrix made(type_, rows, cols);
-  for (int64_t r = 0; r < rows; ++r) {
-    const std::span<const uint8_t> scales = byte_row(*scale, r, cols / kMxfp4Group);
-    if (const auto bad = std::find_if(scales.begin(), scales.end(), [](uint8_t s) { return s > kMostMxfp4Scale; });
-        bad != scales.end()) {
-      return invalid("tensor {}: row {}: has scale byte {}, needs at most {}", printable(scale_name), r, *bad,
-                     kMostMxfp4Scale);
-    }
-    const std::span<const uint8_t> values = byte_row(*packed, r, cols / 2);
-    if (type_ == DType::bf16) {
-      expand_mxfp4_row(values, scales, reinterpret_cast<bf16*>(made.row(r)));
-    } else {
-      expand_mxfp4_row(values, scales, reinterpret_cast<float*>(made.row(r)));
-    }
+  const int64_t groups = cols / kMxfp4Group;
+  std::vector<uint8_t> scales(static_cast<size_t>(rows * groups));
+  SILT_TRY(scale->read(0, std::as_writable_bytes(std::span(scales))));
+  if (const auto bad = std::find_if(scales.begin(), scales.end(), [](uint8_t s) { return s > kMostMxfp4Scale; });
+      bad != scales.end()) {
+    return invalid("tensor {}: row {}: has scale byte {}, needs at most {}", printable(scale_name),
+                   (bad - scales.begin()) / groups, *bad, kMostMxfp4Scale);
   }
+  const auto width = static_cast<size_t>(cols / 2);
+  SILT_TRY(for_blocks(*packed, rows, width, [&](int64_t first, int64_t count, const std::byte* block) -> Status {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto* bytes = reinterpret_cast<const uint8_t*>(block) + static_cast<size_t>(i) * width;
+      const int64_t r = first + i;
+      const auto row_scales =
+          std::span<const uint8_t>(scales).subspan(static_cast<size_t>(r * groups), static_cast<size_t>(groups));
+      if (type_ == DType::bf16) {
+        expand_mxfp4_row({bytes, width}, row_scales, reinterpret_cast<bf16*>(made.row(r)));
+      } else {
+        expand_mxfp4_row({bytes, width}, row_scales, reinterpret_cast<float*>(made.row(r)));
+      }
+    }
+    return {};
+  }));
   *matrix = std::move(made);
   return {};
 }
@@ -144,8 +183,7 @@ Status WeightReader::vector(const std::string& name, std::initializer_list<std::
   SILT_TRY(check_dtype(name, *tensor));
   SILT_TRY(check_shape(name, *tensor, shapes));
   values->resize(static_cast<size_t>(tensor->elements()));
-  for (size_t i = 0; i < values->size(); ++i) (*values)[i] = element(*tensor, i);
-  return {};
+  return read_values(*tensor, tensor->elements(), values->data());
 }
 
 Status WeightReader::vector_prefix(const std::string& name, int64_t least, std::vector<float>* values) {
@@ -157,8 +195,7 @@ Status WeightReader::vector_prefix(const std::string& name, int64_t least, std::
                    least);
   }
   values->resize(static_cast<size_t>(least));
-  for (size_t i = 0; i < values->size(); ++i) (*values)[i] = element(*tensor, i);
-  return {};
+  return read_values(*tensor, least, values->data());
 }
 
 Status WeightReader::vector_bf16(const std::string& name, std::initializer_list<std::vector<int64_t>> shapes,

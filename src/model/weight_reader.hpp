@@ -17,7 +17,7 @@ namespace silt {
 class WeightReader {
  public:
   /// `type`: what matrices become. `mxfp4`: "<name>.weight" may be "<name>.weight_packed" and "<name>.weight_scale".
-  WeightReader(const Checkpoint& checkpoint, DType type, bool mxfp4, std::function<void(double)> progress);
+  WeightReader(const Checkpoint& checkpoint, DType type, bool mxfp4, std::function<bool(double)> progress);
 
   /// "<prefix>model." with the prefix that the checkpoint has: "" or "language_model.".
   Status find_prefix(std::string* prefix);
@@ -39,6 +39,8 @@ class WeightReader {
   /// Every tensor under "<prefix>model." and "<prefix>lm_head." has been read; else the decoder would pass over part of
   /// the model.
   Status all_used(const std::string& prefix) const;
+  /// The tensor that was asked for last.
+  [[nodiscard]] const std::string& current() const { return current_; }
   [[nodiscard]] int64_t values_read() const { return values_; }
   [[nodiscard]] int64_t bytes_read() const { return bytes_; }
 
@@ -50,8 +52,9 @@ class WeightReader {
   const Checkpoint& checkpoint_;
   DType type_;
   bool mxfp4_;
-  std::function<void(double)> progress_;
+  std::function<bool(double)> progress_;
   std::set<std::string, std::less<>> used_;
+  std::string current_;
   int64_t total_bytes_ = 0;
   int64_t values_ = 0;
   int64_t bytes_ = 0;

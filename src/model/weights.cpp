@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "core/status.hpp"
+#include "core/no_memory.hpp"
+#include "model/json.hpp"
 #include "model/weight_reader.hpp"
 
 namespace silt {
@@ -17,6 +18,7 @@ class Loader {
         reader_(checkpoint, type_, config.mxfp4, options.progress) {}
 
   Status load(ModelWeights* weights);
+  [[nodiscard]] std::string current() const { return "tensor " + printable(reader_.current()); }
 
  private:
   Status load_depth(const std::string& name, DepthWeights* depth);
@@ -243,8 +245,10 @@ Status Loader::load(ModelWeights* weights) {
 Status load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const LoadOptions& options,
                     ModelWeights* weights) {
   ModelWeights made;
-  SILT_TRY(Loader(checkpoint, config, options).load(&made));
-  if (options.progress) options.progress(1.0);
+  Loader loader(checkpoint, config, options);
+  SILT_TRY(with_memory([&] { return loader.current(); }, [&] { return loader.load(&made); }));
+  SILT_TRY(checkpoint.unchanged());
+  if (options.progress && !options.progress(1.0)) return failed(StatusCode::exhausted, "model: cancelled");
   *weights = std::move(made);
   return {};
 }

@@ -97,7 +97,7 @@ struct ModelWeights {
 struct LoadOptions {
   Precision precision = Precision::bf16;
   int32_t threads = 0;
-  std::function<void(double)> progress;
+  std::function<bool(double)> progress;  ///< false cancels
 };
 
 Status load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const LoadOptions& options,

@@ -16,11 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   size_t sum = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (!tensor.data.empty() &&
-        (tensor.data.data() < bytes.data() || tensor.data.data() + tensor.data.size() > bytes.data() + size)) {
-      std::abort();
-    }
-    for (const std::byte b : tensor.data) sum += static_cast<size_t>(b);
+    if (tensor.begin > size || tensor.bytes > size - tensor.begin) std::abort();
+    for (const std::byte b : bytes.subspan(tensor.begin, tensor.bytes)) sum += static_cast<size_t>(b);
     if (tensor.elements() < 0) std::abort();
   }
   return sum == SIZE_MAX ? 1 : 0;

@@ -50,10 +50,8 @@ inline std::unique_ptr<Session> open_session(std::shared_ptr<const Model> model,
 class Goldens {
  public:
   explicit Goldens(const std::string& name) {
-    const Status status = MappedFile::open(k3_mini() + "/goldens/" + name + ".safetensors", &file_);
+    const Status status = open_safetensors(k3_mini() + "/goldens/" + name + ".safetensors", name, &file_, &tensors_);
     EXPECT_TRUE(status.ok()) << status.message();
-    const Status parsed = parse_safetensors(file_->bytes(), name, &tensors_);
-    EXPECT_TRUE(parsed.ok()) << parsed.message();
   }
   [[nodiscard]] bool has(const std::string& name) const { return tensors_.find(name) != tensors_.end(); }
   [[nodiscard]] std::vector<float> floats(const std::string& name) const {
@@ -68,14 +66,15 @@ class Goldens {
   }
   [[nodiscard]] std::vector<int32_t> ints(const std::string& name) const {
     const StoredTensor& tensor = tensors_.at(name);
-    std::vector<int32_t> values(tensor.data.size() / 4);
-    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+    std::vector<int32_t> values(tensor.bytes / 4);
+    const Status status = tensor.read(0, std::as_writable_bytes(std::span(values)));
+    EXPECT_TRUE(status.ok()) << status.message();
     return values;
   }
   [[nodiscard]] const TensorTable& tensors() const { return tensors_; }
 
  private:
-  std::unique_ptr<MappedFile> file_;
+  std::unique_ptr<InputFile> file_;
   TensorTable tensors_;
 };
 

@@ -1,29 +1,50 @@
-// A warm step allocates nothing: every operator new of this program is counted.
+// A warm step allocates nothing, and where memory ends the decoder says so: every operator new of this program is
+// counted, and there are no more bytes than a test allows.
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "model/test/support.hpp"
 
 namespace {
 
 std::atomic<int64_t> allocations{0};
+std::atomic<int64_t> live_bytes{0};
+std::atomic<int64_t> most_bytes{INT64_MAX};
 
 void* allocate(size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
+  if (live_bytes.load(std::memory_order_relaxed) + static_cast<int64_t>(bytes) > most_bytes.load())
+    throw std::bad_alloc();
   void* memory = std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
+  live_bytes.fetch_add(static_cast<int64_t>(malloc_usable_size(memory)), std::memory_order_relaxed);
   return memory;
+}
+
+void release(void* memory) {
+  live_bytes.fetch_sub(static_cast<int64_t>(malloc_usable_size(memory)), std::memory_order_relaxed);
+  std::free(memory);
 }
 
 }  // namespace
 
 void* operator new(size_t bytes) { return allocate(bytes); }
 void* operator new[](size_t bytes) { return allocate(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, size_t) noexcept { release(memory); }
+void operator delete[](void* memory, size_t) noexcept { release(memory); }
 
 namespace silt {
 namespace {
@@ -62,6 +83,82 @@ TEST(Allocations, AWarmStepMakesNone) {
       EXPECT_TRUE(ok);
     }
   }
+}
+
+/// Runs `body` with no more memory than it holds now, then with a little more, until it is enough. `prepare` comes
+/// before each run.
+template <class Prepare, class Body>
+void with_more_and_more(Prepare&& prepare, Body&& body) {
+  int64_t refused = 0;
+  Status status(StatusCode::out_of_memory, "");
+  for (int64_t bytes = 0; !status.ok(); bytes += 16 + bytes / 32) {
+    prepare();
+    status = {};
+    most_bytes = live_bytes.load() + bytes;
+    status = body();
+    most_bytes = INT64_MAX;
+    if (status.ok()) break;
+    ++refused;
+    ASSERT_EQ(status.code(), StatusCode::out_of_memory) << bytes << ": " << status.message();
+    EXPECT_FALSE(status.message().empty());
+  }
+  EXPECT_GT(refused, 5);
+}
+
+TEST(OutOfMemory, OfLoadingLeavesNoModel) {
+  const std::string folder = k3_mini();
+  std::shared_ptr<const Model> model;
+  with_more_and_more([&] { EXPECT_EQ(model, nullptr); }, [&] { return Model::load(folder, {.threads = 1}, &model); });
+  EXPECT_NE(model, nullptr);
+}
+
+TEST(OutOfMemory, OfASessionLeavesNone) {
+  const auto model = shared_k3_mini(Precision::bf16);
+  std::unique_ptr<Session> session;
+  with_more_and_more([&] { EXPECT_EQ(session, nullptr); },
+                     [&] { return Session::create(model, {.slots = 1, .context = 64, .threads = 1}, &session); });
+  EXPECT_NE(session, nullptr);
+}
+
+TEST(OutOfMemory, OfAStepOrACallLeavesASessionThatWorks) {
+  const auto model = shared_k3_mini(Precision::bf16);
+  const std::vector<std::vector<int32_t>> prompts = {model->encode("It was the best of times")};
+  const SessionOptions options{.slots = 1, .context = 64, .threads = 1};
+  const std::vector<float> want = logits_of(*open_session(model, options), prompts[0]);
+  std::unique_ptr<Session> session;
+  int32_t slot = -1;
+  std::vector<StepLogits> logits;
+  bool first = true;
+  const auto after = [&] {  // what a failure before has left
+    if (!std::exchange(first, false)) {
+      if (slot >= 0) {
+        EXPECT_TRUE(session->release(slot).ok());
+      }
+      EXPECT_EQ(session->free_slots(), 1);
+      EXPECT_TRUE(logits_of(*session, prompts[0]) == want);
+    }
+    session = open_session(model, options);
+  };
+  with_more_and_more(
+      [&] {
+        after();
+        EXPECT_TRUE(session->open(&slot).ok());
+        logits = {};
+      },
+      [&] {
+        const StepInput input{slot, prompts[0], LogitsOf::all};
+        return session->step({&input, 1}, &logits);
+      });
+  EXPECT_TRUE(std::equal(want.begin(), want.end(), logits[0].values.begin(), logits[0].values.end()));
+  slot = -1;
+  first = true;
+  GenerateResult result;
+  with_more_and_more(after, [&] { return generate(*session, prompts, {.max_tokens = 3}, &result); });
+  EXPECT_EQ(result.completions[0].tokens.size(), 3U);
+  ScoreResult score_result;
+  first = true;
+  with_more_and_more(after, [&] { return score(*session, "It was the worst", {.window = 8}, &score_result); });
+  EXPECT_GT(score_result.bits, 0);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Files that are broken or hostile: one clear line that names file, field or tensor, what was found and what is needed.
 #include <sys/stat.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "model/config.hpp"
@@ -36,7 +37,7 @@ TEST(Safetensors, ReadsWhatTheFormatAllows) {
   EXPECT_EQ(table["a"].shape, (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(table["b"].elements(), 1);
   EXPECT_EQ(table["empty"].elements(), 0);
-  EXPECT_EQ(table["b"].data[0], std::byte{2});
+  EXPECT_EQ(image[table["b"].begin], '\2');
   const std::string nothing = safetensors_image("{}", "");
   EXPECT_TRUE(parse_safetensors(bytes_of(nothing), "f", &table).ok());
 }
@@ -413,12 +414,110 @@ TEST(Checkpoints, WhatIsNoRegularFileIsRefused) {
   const TemporaryFolder folder;
   const std::string fifo = folder.path() + "/model.safetensors";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  std::unique_ptr<MappedFile> file;
-  const Status status = MappedFile::open(fifo, &file);
+  std::unique_ptr<InputFile> file;
+  const Status status = InputFile::open(fifo, &file);
   EXPECT_EQ(status.code(), StatusCode::io_error);
   EXPECT_EQ(status.message(), fifo + ": is no regular file, needs to be one");
-  EXPECT_EQ(MappedFile::open("/dev/zero", &file).message(), "/dev/zero: is no regular file, needs to be one");
-  EXPECT_EQ(MappedFile::open(folder.path(), &file).message(), folder.path() + ": is no regular file, needs to be one");
+  EXPECT_EQ(InputFile::open("/dev/zero", &file).message(), "/dev/zero: is no regular file, needs to be one");
+  EXPECT_EQ(InputFile::open(folder.path(), &file).message(), folder.path() + ": is no regular file, needs to be one");
+}
+
+/// What loading says where `at_first` happens to the files when the first tensor is about to be read.
+Status load_while(const TemporaryFolder& folder, const std::function<bool()>& at_first,
+                  std::shared_ptr<const Model>* model) {
+  ModelOptions options;
+  bool first = true;
+  options.progress = [&](double) { return !std::exchange(first, false) || at_first(); };
+  return Model::load(folder.path(), options, model);
+}
+
+// Files are read, so there is no signal to be had; what is there and what was there are both told.
+TEST(Checkpoints, FilesThatChangeWhileTheyAreReadAreNamed) {
+  const SyntheticModel synthetic({.name = "kimi_k3", .shards = 2}, 5);
+  for (const char* name : {"part-0.safetensors", "part-1.safetensors"}) {
+    const TemporaryFolder folder;
+    synthetic.write(folder);
+    const std::filesystem::path path = folder.path() + "/" + name;
+    const auto size = std::filesystem::file_size(path);
+    std::shared_ptr<const Model> model;
+    const auto status_after = [&](const std::function<void()>& change) {
+      return load_while(
+          folder,
+          [&] {
+            change();
+            return true;
+          },
+          &model);
+    };
+    const Status gone = status_after([&] { std::filesystem::resize_file(path, 8); });
+    EXPECT_EQ(gone.code(), StatusCode::io_error);
+    EXPECT_EQ(gone.message(),
+              fmt::format("{}: has 8 bytes, needs {} (what it had when it was opened)", path.string(), size));
+    synthetic.write(folder);
+    const Status longer = status_after([&] { std::filesystem::resize_file(path, size + 1); });
+    EXPECT_EQ(longer.message(), fmt::format("{}: has {} bytes, needs {} (what it had when it was opened)",
+                                            path.string(), size + 1, size));
+    synthetic.write(folder);
+    const Status written = status_after([&] {
+      std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::hours(1));
+    });
+    EXPECT_EQ(written.code(), StatusCode::io_error);
+    EXPECT_EQ(written.message(), path.string() + ": was written while it was read, needs to stay as it is");
+    EXPECT_EQ(model, nullptr);
+    EXPECT_TRUE(status_after([] {}).ok());
+  }
+}
+
+TEST(Checkpoints, ALoadedModelNeedsNoFiles) {
+  const SyntheticModel synthetic({.name = "kimi_k3"}, 5);
+  const TemporaryFolder folder;
+  synthetic.write(folder);
+  const auto model = load(folder.path(), Precision::bf16);
+  const std::vector<int32_t> tokens = {1, 2, 3};
+  const std::vector<float> before = logits_of(*open_session(model, {.slots = 1, .context = 8}), tokens);
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    std::filesystem::resize_file(file.path(), 0);
+    std::filesystem::remove(file.path());
+  }
+  const std::vector<float> after = logits_of(*open_session(model, {.slots = 1, .context = 8}), tokens);
+  EXPECT_TRUE(before == after);
+}
+
+TEST(Checkpoints, LoadingCanBeCancelled) {
+  const SyntheticModel synthetic({.name = "kimi_k3"}, 5);
+  const TemporaryFolder folder;
+  synthetic.write(folder);
+  std::shared_ptr<const Model> model;
+  const Status status = load_while(
+      folder, [] { return false; }, &model);
+  EXPECT_EQ(status.code(), StatusCode::exhausted);
+  EXPECT_TRUE(status.message().starts_with("model: cancelled after ")) << status.message();
+  EXPECT_EQ(model, nullptr);
+}
+
+// Who can write an index cannot name a file elsewhere; who can write a folder can put a link into it (SECURITY.md).
+TEST(Checkpoints, NamesStayInTheFolderAndLinksAreFollowed) {
+  const TemporaryFolder store;
+  const TemporaryFolder folder;
+  const SyntheticModel synthetic({.name = "kimi_k3"}, 5);
+  synthetic.write(store);
+  for (const char* name : {"config.json", "tokenizer_config.json", "model.safetensors"}) {
+    std::filesystem::create_symlink(store.path() + "/" + name, folder.path() + "/" + name);
+  }
+  EXPECT_NE(load(folder.path(), Precision::bf16), nullptr);
+  const std::string outside = store.path() + "/model.safetensors";
+  const std::string climbing = "../" + std::filesystem::path(store.path()).filename().string() + "/model.safetensors";
+  ASSERT_TRUE(std::filesystem::exists(folder.path() + "/" + climbing));
+  const std::string names[] = {outside,         climbing, "./model.safetensors",          ".", "..", "",
+                               "..\\model.bin", "a/b",    std::string("model\0.bin", 10), "/"};
+  for (const std::string& name : names) {
+    folder.write("model.safetensors.index.json", Json({{"weight_map", {{"t", name}}}}).dump());
+    std::shared_ptr<const Model> model;
+    const Status status = Model::load(folder.path(), {}, &model);
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument) << name;
+    EXPECT_TRUE(status.message().ends_with("needs the name of a file in the folder")) << status.message();
+    expect_one_line(status.message());
+  }
 }
 
 TEST(Checkpoints, EndTokensMustExist) {
