@@ -2,6 +2,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 
 #include "bench/runner.hpp"
 #include "bench/select.hpp"
@@ -99,4 +103,17 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 }  // namespace silt::bench
 
-int main(int argc, char** argv) { return silt::bench::parse_and_run(argc, argv); }
+int main(int argc, char** argv) {
+  // A reader that has gone, or a full disk: an error with a text, behind the files of the run.
+  std::signal(SIGPIPE, SIG_IGN);
+  int exit = 1;
+  try {
+    exit = silt::bench::parse_and_run(argc, argv);
+  } catch (const std::exception& error) {  // also of fmt::print, whose buffer did not go out
+    fmt::print(stderr, "silt-bench: {}\n", error.what());
+    return 1;
+  }
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit;
+  fmt::print(stderr, "silt-bench: standard output: cannot be written: {}\n", std::strerror(errno));
+  return 1;
+}

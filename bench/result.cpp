@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -69,7 +71,7 @@ Status write_csv(const std::string& path, const std::vector<Result>& results, st
   file << csv_header() << '\n';
   for (const Result& result : results) file << csv_row(result, commit) << '\n';
   file.close();
-  if (!file) return failed(StatusCode::io_error, "{}: cannot be written", path);
+  if (!file) return failed(StatusCode::io_error, "--csv: {} cannot be written: {}", path, std::strerror(errno));
   return {};
 }
 

@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iostream>
 #include <memory>
 
 #include "silt/device.hpp"
@@ -122,7 +126,7 @@ class Run {
   }
 
   static void print(const Entry& entry) {
-    fmt::print("{}\n", entry.cell.line);
+    std::string text = entry.cell.line + "\n";
     for (const Result& r : entry.results) {
       std::string rest;
       if (r.bytes > 0) rest += fmt::format("  {:8.1f} GB/s", r.gbs());
@@ -130,9 +134,11 @@ class Run {
       if (r.probe_us.has_value() && std::isfinite(*r.probe_us)) {
         rest += fmt::format("  {:.2f} of probe", *r.probe_us / r.us.p50);
       }
-      fmt::print("  {:<24} {:<12} p20 {:10.2f}  p50 {:10.2f}  p80 {:10.2f} us{}\n", r.kernel, to_string(r.mode),
-                 r.us.p20, r.us.p50, r.us.p80, rest);
+      text += fmt::format("  {:<24} {:<12} p20 {:10.2f}  p50 {:10.2f}  p80 {:10.2f} us{}\n", r.kernel,
+                          to_string(r.mode), r.us.p20, r.us.p50, r.us.p80, rest);
     }
+    // A failure is told at the end of the program: what is measured shall reach the files all the same.
+    std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
 
@@ -198,17 +204,30 @@ Status prepare(Device device, const RunOptions& options, Settings* settings) {
   return measure_device_ceilings(device, settings);
 }
 
-/// Google Benchmark takes its options from a command line only, and keeps the pointer to its first word.
-void initialize(const std::string& json) {
-  static std::vector<std::string> words = {"silt-bench"};
-  if (!json.empty()) {
-    words.push_back("--benchmark_out=" + json);
-    words.push_back("--benchmark_out_format=json");
+/// Google Benchmark wants a command line, and keeps the pointer to its first word.
+void initialize() {
+  static char name[] = "silt-bench";
+  char* arguments[] = {name};
+  int count = 1;
+  benchmark::Initialize(&count, arguments);
+}
+
+/// Runs what is registered. The JSON goes out by a stream of ours, since the library's own file fails in silence.
+Status run_registered(const std::string& json) {
+  if (json.empty()) {
+    Silent silent;
+    benchmark::RunSpecifiedBenchmarks(&silent);
+    return {};
   }
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  auto count = static_cast<int>(arguments.size());
-  benchmark::Initialize(&count, arguments.data());
+  std::ofstream file(json);
+  if (!file) return failed(StatusCode::io_error, "--json: {} cannot be opened: {}", json, std::strerror(errno));
+  benchmark::JSONReporter reporter;
+  reporter.SetOutputStream(&file);
+  reporter.SetErrorStream(&std::cerr);
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  file.close();
+  if (!file) return failed(StatusCode::io_error, "--json: {} cannot be written: {}", json, std::strerror(errno));
+  return {};
 }
 
 }  // namespace
@@ -233,7 +252,7 @@ int run_cells(const std::vector<Cell>& cells, const RunOptions& options) {
   const Device device = cells.front().device;
   Settings settings;
   Status status = prepare(device, options, &settings);
-  initialize(options.json);
+  initialize();
   Run run(cells, settings, options.quiet);
   if (status.ok()) status = add_context(device, settings);
   if (status.ok()) status = run.register_rows();
@@ -241,23 +260,19 @@ int run_cells(const std::vector<Cell>& cells, const RunOptions& options) {
     fmt::print(stderr, "silt-bench: {}\n", status.message());
     return 1;
   }
-  Silent silent;
-  if (options.json.empty()) {
-    benchmark::RunSpecifiedBenchmarks(&silent);
-  } else {
-    benchmark::JSONReporter json;
-    benchmark::RunSpecifiedBenchmarks(&silent, &json);
-  }
+  const Status written[] = {
+      run_registered(options.json),
+      options.csv.empty() ? Status() : write_csv(options.csv, run.kernel_results(), commit()),
+  };
   run.finish();
   benchmark::Shutdown();
-  if (!options.csv.empty()) {
-    status = write_csv(options.csv, run.kernel_results(), commit());
-    if (!status.ok()) {
-      fmt::print(stderr, "silt-bench: {}\n", status.message());
-      return 1;
-    }
+  bool failed = run.failed();
+  for (const Status& file : written) {
+    if (file.ok()) continue;
+    fmt::print(stderr, "silt-bench: {}\n", file.message());
+    failed = true;
   }
-  return run.failed() ? 1 : 0;
+  return failed ? 1 : 0;
 }
 
 }  // namespace silt::bench

@@ -151,7 +151,7 @@ class Output(unittest.TestCase):
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=120)[1]
-        self.assertEqual(process.returncode, 1, errors)
+        self.assertEqual(process.returncode, 130, errors)
         self.assertEqual(list(self.folder.iterdir()), [])
 
 

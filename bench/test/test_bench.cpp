@@ -80,7 +80,7 @@ TEST(Table, IsWrittenOrSaysWhyNot) {
   EXPECT_EQ(text.str(), csv_header() + "\n" + csv_row(some_result(), "abc") + "\n");
   const Status status = write_csv("/nowhere/table.csv", {}, "abc");
   EXPECT_EQ(status.code(), StatusCode::io_error);
-  EXPECT_EQ(status.message(), "/nowhere/table.csv: cannot be written");
+  EXPECT_EQ(status.message(), "--csv: /nowhere/table.csv cannot be written: No such file or directory");
 }
 
 TEST(Table, ModesParseBack) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -26,6 +27,7 @@ int run(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::signal(SIGPIPE, SIG_DFL);  // what main has set would outlive the change of programs
   execv(program.c_str(), argv.data());
   return complain("bench", fmt::format("{}: cannot be started: {}", program.string(), std::strerror(errno)),
                   kWrongResult);

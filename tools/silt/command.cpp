@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstring>
+#include <utility>
 
 namespace silt::cli {
 namespace {
@@ -29,6 +31,14 @@ int complain(std::string_view command, std::string_view text, Exit exit) {
 int complain(std::string_view command, const Status& status) {
   const bool use = status.code() == StatusCode::invalid_argument || status.code() == StatusCode::io_error;
   return complain(command, status.message(), use ? kWrongUse : kWrongResult);
+}
+
+int complain_of_output(int error) {
+  static bool told = false;
+  if (!std::exchange(told, true)) {
+    std::fprintf(stderr, "silt: standard output: cannot be written: %s\n", std::strerror(error));
+  }
+  return kWrongResult;
 }
 
 std::string joined(const std::vector<std::string_view>& names, std::string_view separator) {

@@ -25,6 +25,9 @@ int complain(std::string_view command, std::string_view text, Exit exit);
 /// A status as a complaint: bad arguments and files are wrong use, everything else is a wrong result.
 int complain(std::string_view command, const Status& status);
 
+/// Says, once, that standard output cannot be written, and why (an errno). Gives kWrongResult.
+int complain_of_output(int error);
+
 std::string joined(const std::vector<std::string_view>& names, std::string_view separator = ", ");
 
 std::string device_name(Device device);  ///< "cpu", "cuda:0"

@@ -19,8 +19,9 @@ namespace silt::cli {
 
 enum Exit : int {
   kDone = 0,
-  kWrongResult = 1,  ///< a result is wrong or could not be made
-  kWrongUse = 2,     ///< arguments or files that cannot be used
+  kWrongResult = 1,    ///< a result is wrong or could not be made
+  kWrongUse = 2,       ///< arguments or files that cannot be used
+  kInterrupted = 128,  ///< plus the number of the signal
 };
 
 /// The options of one command; where they are written to must outlive the run.

@@ -13,7 +13,13 @@
 namespace silt::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupt_seen = 0;
+volatile std::sig_atomic_t interrupt_seen = 0;  ///< number of the signal
+
+void remember_interrupt(int number) {
+  interrupt_seen = number;
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
 
 std::string speed(int64_t tokens, double seconds) {
   if (tokens == 0) return "none";
@@ -45,7 +51,10 @@ Status load_model(const DecoderOptions& options, std::shared_ptr<const Model>* m
   ModelOptions wanted;
   wanted.precision = options.dtype == "fp32" ? Precision::f32 : Precision::bf16;
   wanted.threads = options.threads;
-  wanted.progress = [&](double fraction) { progress.show(fmt::format("{:.0f} %", 100 * fraction)); };
+  wanted.progress = [&](double fraction) {
+    progress.show(fmt::format("{:.0f} %", 100 * fraction));
+    return !interrupted();
+  };
   return Model::load(options.folder, wanted, model);
 }
 
@@ -60,11 +69,16 @@ Status open_session(const DecoderOptions& options, std::shared_ptr<const Model> 
 }
 
 void watch_interrupts() {
-  std::signal(SIGINT, [](int) { interrupt_seen = 1; });
-  std::signal(SIGTERM, [](int) { interrupt_seen = 1; });
+  std::signal(SIGINT, remember_interrupt);
+  std::signal(SIGTERM, remember_interrupt);
 }
 
 bool interrupted() { return interrupt_seen != 0; }
+
+int end_interrupted(std::string_view command, std::string_view what) {
+  fmt::print(stderr, "silt {}: interrupted; {}\n", command, what);
+  return kInterrupted + static_cast<int>(interrupt_seen);
+}
 
 void print_summary(const Model& model, const SessionStatistics& statistics) {
   const ModelInfo& info = model.info();

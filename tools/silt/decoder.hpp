@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "silt/model.hpp"
 
@@ -29,10 +30,12 @@ Status load_model(const DecoderOptions& options, std::shared_ptr<const Model>* m
 Status open_session(const DecoderOptions& options, std::shared_ptr<const Model> model, int32_t slots, int64_t context,
                     std::unique_ptr<Session>* session);
 
-/// From the first call on, an interrupt (Ctrl-C, SIGTERM) is remembered instead of ending the process at once, so that
-/// callbacks can cancel and no temporary file stays.
+/// From now on the first interrupt (Ctrl-C, SIGTERM) is remembered instead of ending the process, so that callbacks can
+/// cancel, text ends with its line and no temporary file stays. A second one ends the process at once.
 void watch_interrupts();
 bool interrupted();
+/// Says what the interrupt left; the exit code that says which one it was.
+int end_interrupted(std::string_view command, std::string_view what);
 
 /// Speeds, kernels that ran and fallbacks, on stderr.
 void print_summary(const Model& model, const SessionStatistics& statistics);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -34,7 +36,9 @@ Status write_file(const fs::path& path, const void* data, size_t bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
   file.close();
-  return file ? Status() : Status(StatusCode::io_error, fmt::format("{}: cannot be written", path.string()));
+  return file ? Status()
+              : Status(StatusCode::io_error,
+                       fmt::format("{}: cannot be written: {}", path.string(), std::strerror(errno)));
 }
 
 Status read_file(const fs::path& path, std::vector<std::byte>* bytes) {

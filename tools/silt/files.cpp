@@ -61,11 +61,17 @@ Status OutputFile::open(std::string_view argument, const std::string& path) {
   return file_ == nullptr ? failure("cannot be opened") : Status();
 }
 
-void OutputFile::write(std::string_view text) { std::fwrite(text.data(), 1, text.size(), file_); }
+bool OutputFile::write(std::string_view text) {
+  if (error_ == 0 && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) error_ = errno;
+  return error_ == 0;
+}
 
 Status OutputFile::commit() {
-  const bool written = std::fflush(file_) == 0 && std::ferror(file_) == 0;
-  if (!written) return failure("was not written");
+  if (error_ == 0 && std::fflush(file_) != 0) error_ = errno;
+  if (error_ != 0) {
+    errno = error_;
+    return failure("was not written");
+  }
   const int closed = std::fclose(file_);
   file_ = nullptr;
   if (closed != 0) return failure("was not written");

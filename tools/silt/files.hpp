@@ -22,7 +22,8 @@ class OutputFile {
   ~OutputFile();
 
   Status open(std::string_view argument, const std::string& path);
-  void write(std::string_view text);
+  /// False from the first failure on; commit says what it was.
+  bool write(std::string_view text);
   Status commit();
 
  private:
@@ -32,6 +33,7 @@ class OutputFile {
   std::string path_;
   std::string temporary_;
   std::FILE* file_ = nullptr;
+  int error_ = 0;  ///< errno of the first failure
 };
 
 }  // namespace silt::cli

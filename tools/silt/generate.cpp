@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -39,17 +41,20 @@ class Writer {
   Writer(const std::vector<std::string>& prompts, bool echo, OutputFile* file)
       : prompts_(prompts), echo_(echo), file_(file) {}
 
+  /// False where the text cannot be written any more.
+  [[nodiscard]] bool ok() const { return error_ == 0; }
+  [[nodiscard]] int error() const { return error_; }  ///< an errno
+
   void begin(size_t index) {
     if (prompts_.size() > 1) put(fmt::format("== {} ==\n", index + 1));
     if (echo_) put(prompts_[index]);
   }
   void put(std::string_view text) {
-    if (file_ != nullptr) {
-      file_->write(text);
-    } else {
-      std::fwrite(text.data(), 1, text.size(), stdout);
-      std::fflush(stdout);
-    }
+    if (error_ != 0) return;
+    const bool written =
+        file_ != nullptr ? file_->write(text)
+                         : std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+    if (!written) error_ = errno;
   }
   void finish(const std::vector<Completion>& completions) {
     put("\n");
@@ -63,6 +68,7 @@ class Writer {
   const std::vector<std::string>& prompts_;
   bool echo_;
   OutputFile* file_;
+  int error_ = 0;
 };
 
 /// Arguments, then files, or standard input where there are neither.
@@ -109,7 +115,7 @@ Status continue_prompts(const Options& options, const std::vector<std::string>& 
     progress.show(fmt::format("{} of {} tokens", done, total));
     return !interrupted();
   };
-  bool begun = false;
+  bool begun = false;  // an interrupt before the first text leaves nothing at all
   const auto begin = [&] {
     progress.clear();
     if (!std::exchange(begun, true)) writer.begin(0);
@@ -119,11 +125,16 @@ Status continue_prompts(const Options& options, const std::vector<std::string>& 
       begin();
       writer.put(text);
     }
-    return !interrupted();
+    return writer.ok() && !interrupted();
   };
-  if (Status status = generate(session, tokens, wanted, result); !status.ok()) return status;
-  begin();
-  writer.finish(result->completions);
+  if (Status status = generate(session, tokens, wanted, result); !status.ok()) {
+    if (begun) writer.put("\n");
+    return status;
+  }
+  if (begun || !interrupted()) {
+    begin();
+    writer.finish(result->completions);
+  }
   return {};
 }
 
@@ -146,7 +157,9 @@ int run(const Options& options) {
   }
   watch_interrupts();
   std::shared_ptr<const Model> model;
-  if (const Status status = load_model(options.decoder, &model); !status.ok()) return fail(status);
+  if (const Status status = load_model(options.decoder, &model); !status.ok()) {
+    return interrupted() ? end_interrupted("generate", "there is no text") : fail(status);
+  }
   size_t longest = 0;
   for (const std::string& prompt : prompts) longest = std::max(longest, model->encode(prompt).size());
   const int64_t needed = static_cast<int64_t>(longest) + std::min<int64_t>(options.max_tokens, INT32_MAX);
@@ -162,7 +175,10 @@ int run(const Options& options) {
   if (const Status status = continue_prompts(options, prompts, *model, *session, writer, &result); !status.ok()) {
     return fail(status);
   }
-  if (interrupted()) return complain("generate", "interrupted; the text is not complete", kWrongResult);
+  if (!to_file && !writer.ok()) return complain_of_output(writer.error());
+  if (interrupted() && writer.ok()) {
+    return end_interrupted("generate", "the text is not complete");
+  }
   if (to_file) {
     if (const Status status = file.commit(); !status.ok()) return fail(status);
   }

@@ -15,6 +15,8 @@
 namespace silt::cli {
 namespace {
 
+constexpr std::string_view kNoResult = "there is no result";
+
 struct Options {
   DecoderOptions decoder;
   std::string file;
@@ -32,7 +34,9 @@ int run(const Options& options) {
   }
   watch_interrupts();
   std::shared_ptr<const Model> model;
-  if (const Status status = load_model(options.decoder, &model); !status.ok()) return fail(status);
+  if (const Status status = load_model(options.decoder, &model); !status.ok()) {
+    return interrupted() ? end_interrupted("perplexity", kNoResult) : fail(status);
+  }
   std::unique_ptr<Session> session;
   const int64_t context = options.window;  // the begin token and all bytes but the last
   if (const Status status = open_session(options.decoder, model, 1, context, &session); !status.ok()) {
@@ -49,7 +53,8 @@ int run(const Options& options) {
       return !interrupted();
     };
     if (const Status status = score(*session, text, wanted, &result); !status.ok()) {
-      return interrupted() ? complain("perplexity", "interrupted", kWrongResult) : fail(status);
+      progress.clear();
+      return interrupted() ? end_interrupted("perplexity", kNoResult) : fail(status);
     }
   }
   fmt::print("{:.5f} bits per byte ({} bytes, {} windows of {} tokens)\n", result.bits_per_byte(), result.bytes,
