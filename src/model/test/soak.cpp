@@ -1,5 +1,5 @@
 // Sequences that come and go at random for a while, against a replay of each alone: the same tokens, memory that stays,
-// no slot lost. usage: soak [SECONDS [SEED]]     (20 s; scripts/soak runs it for longer)
+// no slot lost. usage: soak [SECONDS [SEED]]     (60 s; scripts/soak runs it for longer)
 //
 // Greedy in exact mode: between kernels and batches logits differ by fp32 rounding, which moves a token only where two
 // logits are as near as that.
@@ -188,7 +188,7 @@ int run(double seconds, uint64_t seed) {
 }  // namespace silt
 
 int main(int count, char** arguments) {
-  const double seconds = count > 1 ? std::atof(arguments[1]) : 20;
+  const double seconds = count > 1 ? std::atof(arguments[1]) : 60;
   const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
   if (!(seconds > 0)) silt::stop("SECONDS: needs a number above 0");
   return silt::run(seconds, seed);
