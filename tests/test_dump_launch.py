@@ -7,6 +7,7 @@ import ctypes
 import importlib.machinery
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -127,6 +128,14 @@ class Complete(Folder):
 
 
 class Replay(Folder):
+    def test_a_device_without_code_is_named(self):
+        environment = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(STAND_IN)}
+        result = subprocess.run([SILT, "check", "--op", "rms_norm_gated", "--kernel", "cpu_reference"], env=environment,
+                                capture_output=True, text=True, check=False, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("\nnot checked: hip: stand-in for gfx90a is gfx90a: has no code for it, needs one of gfx942, gfx950\n", result.stdout)
+        self.assertRegex(result.stdout, r"\n1 kernels, \d+ cases: all right\n$")
+
     def test_ten_lines_of_every_operator(self):
         replay = script().Replay
         library = ctypes.CDLL(STAND_IN) if STAND_IN else None

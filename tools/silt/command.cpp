@@ -55,16 +55,19 @@ std::string device_name(Device device) {
 std::vector<Device> devices_at_hand(std::vector<std::string>* missing) {
   std::vector<Device> all;
   for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::hip}) {
-    // The ordinals of a backend are dense; invalid_argument says that there are no more.
+    // The ordinals of a backend are dense; invalid_argument says that there are no more. Where there are none at all,
+    // every number has the same error, also one that no device has.
+    DeviceFacts facts;
+    const bool some = device_facts({kind, INT32_MAX}, &facts).code() == StatusCode::invalid_argument;
     for (Device device{kind, 0};; ++device.index) {
-      DeviceFacts facts;
       const Status status = device_facts(device, &facts);
+      if (status.code() == StatusCode::invalid_argument) break;
       if (status.ok()) {
         all.push_back(device);
-        continue;
+      } else if (missing != nullptr) {
+        missing->push_back(status.message());
       }
-      if (missing != nullptr && device.index == 0) missing->push_back(status.message());
-      break;
+      if (!some) break;
     }
   }
   return all;

@@ -1,8 +1,8 @@
 // A stand-in libamdhip64 for machines without an AMD GPU: what src/device/hip_runtime.hpp, silt-bench and
 // scripts/replay-launch ask of the runtime, on two devices (0: gfx942, 1: gfx950) whose kernels are the same sources as
-// those of the code objects, run by shim/workgroup.hpp in the memory of the host. So the library's own host code is
-// what runs: it finds this library by its name, picks a code object, which is looked into here, and hands over the
-// argument block.
+// those of the code objects, run by shim/workgroup.hpp in the memory of the host, and on one that there is no code for.
+// So the library's own host code is what runs: it finds this library by its name, picks a code object, which is looked
+// into here, and hands over the argument block.
 //
 // Every second launch runs its workgroups and waves in reverse order: results must not depend on it.
 #include <atomic>
@@ -34,6 +34,7 @@ struct StandIn {
 constexpr StandIn kDevices[] = {
     {"stand-in for gfx942", "gfx942:sramecc+:xnack-", 0x4c, 304, 64 << 10},
     {"stand-in for gfx950", "gfx950:sramecc+:xnack-", 0x4f, 256, 160 << 10},
+    {"stand-in for gfx90a", "gfx90a:sramecc+:xnack-", 0x3f, 104, 64 << 10},
 };
 constexpr int kCount = static_cast<int>(std::size(kDevices));
 constexpr int kL2Bytes = 4 << 20;

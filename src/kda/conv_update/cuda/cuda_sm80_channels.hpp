@@ -11,7 +11,7 @@ constexpr int64_t blocks_per_sequence(const CausalConv1dUpdateProblem& problem) 
 }
 
 constexpr Reason accepts(const CausalConv1dUpdateProblem& problem, const DeviceFacts& facts) {
-  if (facts.arch_number < 80) return refuse("arch", facts.arch_number, "80 or later");
+  if (facts.arch_number < 80) return refuse("arch", facts.arch, "sm_80 or newer");
   if (problem.dtype != DType::bf16) return refuse("dtype", to_string(problem.dtype), "bf16");
   if (problem.c >= int64_t{1} << 31) return refuse("c", problem.c, "less than 2147483648");
   const int64_t blocks = problem.b * blocks_per_sequence(problem);

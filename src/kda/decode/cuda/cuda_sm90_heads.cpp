@@ -85,7 +85,7 @@ const Schedule& choose_schedule(int64_t items, DType state, int64_t processors, 
 Reason accepts(const KdaDecodeProblem& problem, const DeviceFacts& facts) {
   const bool hopper = facts.arch_number == 90;
   const bool blackwell = facts.arch_number >= 100 && facts.arch_number < 110;
-  if (!hopper && !blackwell) return refuse("arch", facts.arch_number, "90, or 100 to 109");
+  if (!hopper && !blackwell) return refuse("arch", facts.arch, "sm_90, or sm_100 to sm_109");
   if (problem.dtype != DType::bf16) return refuse("dtype", to_string(problem.dtype), "bf16");
   if (problem.h > kda_decode_cuda::kMaxHeads) return refuse("h", problem.h, "at most 131072");
   const int64_t items = problem.b * problem.h;

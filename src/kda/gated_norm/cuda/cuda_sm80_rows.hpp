@@ -6,7 +6,7 @@
 namespace silt::rms_norm_gated_cuda_sm80_rows {
 
 constexpr Reason accepts(const RmsNormGatedProblem& problem, const DeviceFacts& facts) {
-  if (facts.arch_number < 80) return refuse("arch", facts.arch_number, "80 or later");
+  if (facts.arch_number < 80) return refuse("arch", facts.arch, "sm_80 or newer");
   if (problem.gate != DType::bf16) return refuse("gate", to_string(problem.gate), "bf16");
   if (problem.t * problem.h >= int64_t{1} << 31) return refuse("t * h", problem.t * problem.h, "less than 2147483648");
   return accept();

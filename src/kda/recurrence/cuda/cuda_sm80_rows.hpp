@@ -7,7 +7,7 @@
 namespace silt::kda_recurrence_cuda_sm80_rows {
 
 constexpr Reason accepts(const KdaRecurrenceProblem& problem, const DeviceFacts& facts) {
-  if (facts.arch_number < 80) return refuse("arch", facts.arch_number, "80 or later");
+  if (facts.arch_number < 80) return refuse("arch", facts.arch, "sm_80 or newer");
   if (problem.dtype != DType::bf16) return refuse("dtype", to_string(problem.dtype), "bf16");
   if (problem.h > kda_recurrence_cuda::kMaxHeads) return refuse("h", problem.h, "at most 131072");
   const int64_t blocks = problem.n * problem.h * kda_recurrence_cuda::kBlocksPerHead;
