@@ -26,6 +26,7 @@ std::vector<uint8_t> bytes_of(uint64_t seed) {
 void LineDrawer::size(std::string_view key, int64_t& value) {
   // Hidden sizes: around vector widths, multiples of a tile, anything.
   static constexpr int64_t kWidths[] = {1, 7, 8, 31, 32, 33, 64, 256, 257, 512, 1024, 1031, 1536, 2304};
+  static constexpr int64_t kTidyWidths[] = {256, 512, 768, 1024, 1536, 2048, 2304, 4096, 7168, 8192, 264, 1032};
   value = 1;
   if (key == "b" || key == "t") {
     value = draws_.once_in(16) ? 10 + draws_.below(60) : draws_.below(9);
@@ -39,7 +40,11 @@ void LineDrawer::size(std::string_view key, int64_t& value) {
     value = 1 + draws_.below(5);
     least_blocks_ = 1;  // a sweep for later queries has blocks
   } else if (key == "d") {
-    value = draws_.once_in(4) ? 1 + draws_.below(256) : draws_.one_of(kWidths);
+    if (tidy_) {
+      value = draws_.one_of(kTidyWidths);
+    } else {
+      value = draws_.once_in(4) ? 1 + draws_.below(256) : draws_.one_of(kWidths);
+    }
   } else if (key == "c") {
     value = 3 * (draws_.once_in(4) ? 1 + draws_.below(200) : 128 * (1 + draws_.below(4)));
   }
@@ -56,14 +61,17 @@ void LineDrawer::product(std::string_view, int64_t& count, int64_t& each) {
 
 int64_t LineDrawer::stride(std::string_view key, int64_t standard) {
   static constexpr int64_t kGaps[] = {1, 2, 3, 4, 8, 16, 24, 61, 128};
+  static constexpr int64_t kTidyGaps[] = {8, 16, 24, 128};
   if (standard == 0) return 0;
   const bool outer = key == "bank_token_stride" || key.ends_with("_query_stride");
   if (key == "bank_slot_stride" || (key.ends_with("_token_stride") && inner_ > 0)) {
     const int64_t most = std::min<int64_t>(inner_ > 0 ? spare_ / inner_ : 0, 255);
     inner_ = 0;
-    return standard + draws_.below(most + 1);
+    const int64_t gap = draws_.below(most + 1);
+    return standard + (tidy_ ? gap / 8 * 8 : gap);
   }
-  const int64_t gap = draws_.once_in(2) ? draws_.one_of(kGaps) : 0;
+  int64_t gap = 0;
+  if (draws_.once_in(2)) gap = tidy_ ? draws_.one_of(kTidyGaps) : draws_.one_of(kGaps);
   if (!outer) return standard + gap;
   inner_ = std::max<int64_t>(key == "bank_token_stride" ? slots_ : memory_, 1);
   spare_ = gap * (draws_.once_in(2) ? inner_ : 1);
@@ -96,6 +104,10 @@ void LineDrawer::value(std::string_view key, int64_t& value, int64_t standard) {
     value = draws_.once_in(3) ? 1 + draws_.below(4) : 0;
   } else if (key == "align" || key == "state_align") {
     static constexpr int64_t kAligns[] = {16, 16, 8, 4, 2};
+    if (tidy_) {
+      value = 16;
+      return;
+    }
     value = std::max<int64_t>(draws_.one_of(kAligns), wide_ || (key == "state_align" && wide_state_) ? 4 : 2);
   }
 }
