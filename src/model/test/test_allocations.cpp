@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "model/json.hpp"
 #include "model/test/support.hpp"
 
 namespace {
@@ -103,6 +104,32 @@ void with_more_and_more(Prepare&& prepare, Body&& body) {
     EXPECT_FALSE(status.message().empty());
   }
   EXPECT_GT(refused, 5);
+}
+
+/// A list of the same element, or an object of the same value under different keys.
+std::string long_json(const std::string& element, int count) {
+  const bool keys = element.starts_with(':');
+  std::string text = keys ? "{" : "[";
+  for (int i = 0; i < count; ++i) text += (i > 0 ? "," : "") + (keys ? fmt::format("\"{}\"", i) : "") + element;
+  return text + (keys ? "}" : "]");
+}
+
+// The parser takes memory where it must not fail: what json.cpp asks for before is enough for both, and is asked for.
+TEST(OutOfMemory, OfJsonIsToldBeforeItIsParsed) {
+  for (const char* element : {"0", "{}", "[]", "\"\"", "[0]", "{\"\":0}", ":0", ":{}", ":[{}]", ":{\"\":[]}"}) {
+    const std::string text = long_json(element, 4000);
+    for (const bool enough : {false, true}) {
+      auto document = std::make_unique<JsonDocument>();
+      const auto bytes = static_cast<int64_t>((24 + 48) * text.size() + (enough ? 81U << 10 : 79U << 10));
+      most_bytes = live_bytes.load() + bytes;
+      const Status status = parse_json(text, "f", document.get());
+      most_bytes = live_bytes.load();
+      document.reset();
+      most_bytes = INT64_MAX;
+      EXPECT_EQ(status.code(), enough ? StatusCode::ok : StatusCode::out_of_memory) << element << status.message();
+      EXPECT_EQ(status.message().starts_with("f: has no memory for "), !enough) << status.message();
+    }
+  }
 }
 
 TEST(OutOfMemory, OfLoadingLeavesNoModel) {

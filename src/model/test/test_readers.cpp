@@ -468,6 +468,21 @@ TEST(Checkpoints, FilesThatChangeWhileTheyAreReadAreNamed) {
   }
 }
 
+TEST(Checkpoints, AReadIsWholeOrAnError) {
+  const TemporaryFolder folder;
+  folder.write("file", "0123456789");
+  const std::string path = folder.path() + "/file";
+  std::unique_ptr<InputFile> file;
+  ASSERT_TRUE(InputFile::open(path, &file).ok());
+  std::byte bytes[4];
+  EXPECT_TRUE(file->read(6, bytes).ok());
+  EXPECT_EQ(bytes[3], std::byte{'9'});
+  std::filesystem::resize_file(path, 8);
+  const Status status = file->read(6, bytes);
+  EXPECT_EQ(status.code(), StatusCode::io_error);
+  EXPECT_EQ(status.message(), path + ": has 8 bytes, needs 10 (what it had when it was opened)");
+}
+
 TEST(Checkpoints, ALoadedModelNeedsNoFiles) {
   const SyntheticModel synthetic({.name = "kimi_k3"}, 5);
   const TemporaryFolder folder;
