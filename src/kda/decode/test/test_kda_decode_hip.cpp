@@ -89,7 +89,7 @@ TEST_F(OnStandIn, WrongLaunchesAreErrors) {
             "op: kernel kernel: launch: invalid configuration (error 9)");
   EXPECT_EQ(hip::launch_raw(kName, function, {1 << 24, 256}, kDevice, nullptr, args, 8).message(),
             "op: kernel kernel: grid: has 16777216 workgroups, needs 1..16777215");
-  EXPECT_EQ(hip::launch_raw(kName, function, {1, 256}, {DeviceKind::hip, 2}, nullptr, args, 8).message(),
+  EXPECT_EQ(hip::launch_raw(kName, function, {1, 256}, {DeviceKind::hip, 3}, nullptr, args, 8).message(),
             "hip: device: invalid device (error 101)");
 }
 
