@@ -9,11 +9,12 @@
 // with the output of token t - 2 and the mixture of t - 1, which find their rows in L2, and then with the statistics of
 // t, which come from memory.
 //
-// Data path: bank rows from memory to L2, some by prefetches on the way of the mixture of the token before, the others
-// by the statistics themselves (all rows side by side, one load of the weights for all of them); once more from L2 for
-// the mixture. p goes to the prefix row (and its slot) at once. The mixture stays in fp32 in the worker's scratch until
-// its norm is known; tile by tile the output leaves it and the next mixture takes its place. Output and slot are
-// streamed past the caches where the call writes more than they hold.
+// Data path: bank rows from memory to L2 by prefetches, spread over the loops of the token before: half of them by its
+// mixture, one by an output, the others by the statistics, which also make p; from L2 for the statistics (all rows side
+// by side, one load of the weights for all of them) and once more for the mixture. p goes to the prefix row (and its
+// slot) at once. The mixture stays in fp32 in the worker's scratch until its norm is known; tile by tile the output
+// leaves it and the next mixture takes its place. Output and slot are streamed past the caches where the call writes
+// more than they hold.
 //
 // Bytes: 2*D*(nb + 1 + 2*delta + write + 1) per token at bf16 (cost.cpp).
 //
@@ -22,7 +23,8 @@
 // target.
 //
 // Tried, with numbers in docs/ladder/attn_res_cpu.md: one row at a time, online softmax, all three stages tile by tile,
-// stages of one token only, prefetching everything, prefetching nothing, pulling a token into L2 before its statistics.
+// stages of one token only, prefetching everything from the mixture, every second line or nothing, pulling a token into
+// L2 before its statistics.
 #pragma once
 
 #include "attn_res/cpu/simd_stages.inl.hpp"
@@ -110,40 +112,76 @@ void fill_weights(const Call<Act>& call, Tile tile, float* weights) {
   }
 }
 
-/// p to the prefix row and the slot; without blocks also the sum of its squares, to `total`.
+/// p of a tile: where prefix, delta and slot are, in padded copies at the end of a row.
+template <class Act>
+class PrefixTile {
+ public:
+  PrefixTile(const Call<Act>& call, int64_t t, Tile tile, const Ahead<Act>& ahead)
+      : call_(call), t_(t), tile_(tile), columns_{} {
+    const AttnResProblem& p = call.p;
+    columns_.prefix = call.prefix(t) + tile.begin;
+    if (tile.padded()) {
+      columns_of<Act>(tile, call.prefix(t), pads_[0]);
+      columns_.prefix = pads_[0];
+    }
+    if (p.delta) columns_.delta = columns_of(tile, call.delta(t), pads_[1]);
+    if (p.write >= 0) columns_.slot = target_of(tile, call.slot(t, p.write), pads_[2]);
+    columns_.stream_slot = call.stream_slot && !tile.padded();
+    columns_.prefix_ahead = ahead.prefix;
+    columns_.delta_ahead = ahead.delta;
+  }
+
+  [[nodiscard]] const PrefixColumns<Act>& columns() const { return columns_; }
+  void written() const {
+    if (call_.p.delta) attn_res_rows::written(tile_, call_.prefix(t_), pads_[0]);
+    if (call_.p.write >= 0) attn_res_rows::written(tile_, call_.slot(t_, call_.p.write), pads_[2]);
+  }
+
+ private:
+  const Call<Act>& call_;
+  int64_t t_;
+  Tile tile_;
+  PrefixColumns<Act> columns_;
+  alignas(64) Act pads_[3][kPairColumns];
+};
+
+/// p to the prefix row and the slot, and the sum of its squares to `total`: all that the token's statistics are without
+/// blocks.
 template <class Act>
 void prefix_tile(const Call<Act>& call, int64_t t, Tile tile, const Ahead<Act>& ahead, bool first, float* total) {
-  const AttnResProblem& p = call.p;
-  alignas(64) Act pads[3][kPairColumns];
-  PrefixColumns<Act> row{};
-  row.prefix = call.prefix(t) + tile.begin;
-  if (tile.padded()) {
-    columns_of<Act>(tile, call.prefix(t), pads[0]);
-    row.prefix = pads[0];
-  }
-  if (p.delta) row.delta = columns_of(tile, call.delta(t), pads[1]);
-  if (p.write >= 0) row.slot = target_of(tile, call.slot(t, p.write), pads[2]);
-  row.prefix_ahead = ahead.prefix;
-  row.delta_ahead = ahead.delta;
-  const auto run = p.n == 0 ? prefix_columns<Act, true> : prefix_columns<Act, false>;
-  run(row, tile.pairs(), call.stream_slot && !tile.padded(), first, total);
-  if (p.delta) written(tile, call.prefix(t), pads[0]);
-  if (p.write >= 0) written(tile, call.slot(t, p.write), pads[2]);
+  const PrefixTile<Act> prefix(call, t, tile, ahead);
+  prefix_columns(prefix.columns(), tile.pairs(), first, total);
+  prefix.written();
 }
 
-/// Statistics of all sources of the token, p last; prefix_tile has run.
+/// p to the prefix row and the slot; statistics of all sources of the token, p last.
 template <class Act>
-void statistics_tile(const Call<Act>& call, int64_t t, Tile tile, const float* weights, bool first, float* totals) {
+void statistics_tile(const Call<Act>& call, int64_t t, Tile tile, const Ahead<Act>& ahead, const float* weights,
+                     bool first, float* totals) {
   static constexpr auto kLong = statistics_table<Act, false>(std::make_integer_sequence<int, kGroup>());
-  static constexpr auto kShort = statistics_table<Act, true>(std::make_integer_sequence<int, kGroup>());
-  const auto& table = call.p.n <= kFewBlocks ? kShort : kLong;
+  static constexpr auto kShort =
+      statistics_table<Act, true>(std::make_integer_sequence<int, std::min(kGroup, kFewBlocks + 1)>());
+  const int64_t n = call.p.n;
+  const bool few = n <= kFewBlocks;
   alignas(64) Act pads[kGroup][kPairColumns];
   const Act* rows[kGroup];
-  for (int64_t base = 0; base <= call.p.n; base += kGroup) {
-    const int64_t count = std::min<int64_t>(kGroup, call.p.n + 1 - base);
-    for (int64_t r = 0; r < count; ++r) rows[r] = columns_of(tile, call.source(t, base + r), pads[r]);
-    table[static_cast<size_t>(count - 1)](rows, weights + tile.begin, tile.pairs(), first, totals + 2 * kLanes * base);
+  Asked asked;
+  if (ahead.bank != nullptr && !tile.padded()) {
+    asked.first = asked_by_mixture(n) + asked_by_output(n);
+    asked.distance = ahead.bank - (call.slot(t, 0) + tile.begin);
   }
+  const PrefixTile<Act> prefix(call, t, tile, ahead);
+  int64_t base = 0;
+  for (; base + kGroup <= n; base += kGroup, asked.first -= kGroup) {
+    for (int64_t r = 0; r < kGroup; ++r) rows[r] = columns_of(tile, call.slot(t, base + r), pads[r]);
+    const auto run = few ? statistics_columns<Act, kGroup, true, false> : statistics_columns<Act, kGroup, false, false>;
+    run(rows, nullptr, asked, weights + tile.begin, tile.pairs(), first, totals + 2 * kLanes * base);
+  }
+  const int64_t blocks = n - base;
+  for (int64_t r = 0; r < blocks; ++r) rows[r] = columns_of(tile, call.slot(t, base + r), pads[r]);
+  const auto run = few ? kShort[static_cast<size_t>(blocks)] : kLong[static_cast<size_t>(blocks)];
+  run(rows, &prefix.columns(), asked, weights + tile.begin, tile.pairs(), first, totals + 2 * kLanes * base);
+  prefix.written();
 }
 
 template <class Act>
@@ -168,7 +206,8 @@ void mixture_tile(const Call<Act>& call, int64_t t, Tile tile, const float* soft
 
 /// Without blocks the mixture is the prefix itself.
 template <class Act>
-void output_tile(const Call<Act>& call, int64_t t, Tile tile, const float* mixture, float scale) {
+void output_tile(const Call<Act>& call, int64_t t, Tile tile, const Ahead<Act>& ahead, const float* mixture,
+                 float scale) {
   const AttnResProblem& p = call.p;
   alignas(64) bf16 weight_pad[kPairColumns];
   alignas(64) Act pads[2][kPairColumns];
@@ -177,9 +216,12 @@ void output_tile(const Call<Act>& call, int64_t t, Tile tile, const float* mixtu
   const bool stream = call.stream_output && !tile.padded();
   if (p.n == 0) {
     const Act* prefix = columns_of<Act>(tile, call.prefix(t), pads[1]);
-    output_columns<Act>(prefix, scale, g, tile.pairs(), stream, output);
+    output_columns<Act, false>(prefix, nullptr, scale, g, tile.pairs(), stream, output);
   } else {
-    output_columns<Act>(mixture + tile.begin, scale, g, tile.pairs(), stream, output);
+    const bool ask = ahead.bank != nullptr && asked_by_output(p.n) > 0;
+    const Act* row = ask ? ahead.bank + asked_by_mixture(p.n) * p.block_slot_stride : nullptr;
+    const auto run = ask ? output_columns<Act, true, float> : output_columns<Act, false, float>;
+    run(mixture + tile.begin, row, scale, g, tile.pairs(), stream, output);
   }
   written(tile, call.output(t), pads[0]);
 }
@@ -205,15 +247,14 @@ void run_tokens(const Call<Act>& call, int64_t begin, int64_t end, const Workspa
     for (int64_t i = 0; i < tiles; ++i) {
       const Tile tile = tile_at(p.d, i);
       const Ahead<Act> ahead = ahead_of(call, t, i, end);
-      if (t >= begin + lag) output_tile(call, t - lag, tile, work.mixture, scale);
+      if (t >= begin + lag) output_tile(call, t - lag, tile, ahead, work.mixture, scale);
       if (mix) mixture_tile(call, t - 1, tile, work.softmax, ahead, i == 0, work.mixture, work.squares);
       if (statistics && p.n == 0) prefix_tile(call, t, tile, ahead, i == 0, work.squares);
     }
     for (int64_t i = 0; statistics && p.n > 0 && i < tiles; ++i) {
       const Tile tile = tile_at(p.d, i);
-      prefix_tile(call, t, tile, ahead_of(call, t, i, end), i == 0, work.squares);
       if (t == begin) fill_weights(call, tile, work.weights);
-      statistics_tile(call, t, tile, work.weights, i == 0, work.totals);
+      statistics_tile(call, t, tile, ahead_of(call, t, i, end), work.weights, i == 0, work.totals);
     }
     if (p.norm && (mix || p.n == 0)) scale = inverse_rms(work.squares, p.d, call.args.output_norm_eps);
     if (p.n > 0 && statistics) softmax_weights(work.totals, p.n + 1, p.d, call.args.eps, work.softmax);
@@ -253,10 +294,12 @@ void run_tiles(const Call<Act>& call, int64_t begin, int64_t end, const Workspac
   const int64_t totals = Workspace::totals_of(p.n);
   for (int64_t item = begin; item < end; ++item) {
     const Tile tile = tile_at(p.d, item % tiles);
-    prefix_tile(call, item / tiles, tile, {}, true, shared.squares + item * kLanes);
-    if (p.n == 0) continue;
+    if (p.n == 0) {
+      prefix_tile(call, item / tiles, tile, {}, true, shared.squares + item * kLanes);
+      continue;
+    }
     fill_weights(call, tile, work.weights);
-    statistics_tile(call, item / tiles, tile, work.weights, true, shared.totals + item * totals);
+    statistics_tile(call, item / tiles, tile, {}, work.weights, true, shared.totals + item * totals);
   }
   if (shared.join != nullptr) shared.join->wait();
   for (int64_t item = begin; p.n > 0 && item < end; ++item) {
@@ -276,7 +319,7 @@ void run_tiles(const Call<Act>& call, int64_t begin, int64_t end, const Workspac
       add_tiles(shared.squares + t * tiles * kLanes, tiles, kLanes, work.squares);
       scale = inverse_rms(work.squares, p.d, call.args.output_norm_eps);
     }
-    output_tile(call, t, tile_at(p.d, item % tiles), shared.mixture + t * Workspace::row(p.d), scale);
+    output_tile(call, t, tile_at(p.d, item % tiles), {}, shared.mixture + t * Workspace::row(p.d), scale);
   }
   stream_fence();
 }

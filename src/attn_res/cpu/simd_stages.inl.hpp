@@ -23,9 +23,11 @@ using attn_res_cpu_simd_rows::kTileColumns;
 constexpr int kGroup = kParts == 1 ? 9 : 2;
 /// Up to so many blocks, statistics are summed in the form with the shorter wait.
 constexpr int kFewBlocks = 2;
-/// Bank rows that the mixture asks for ahead. A core has some twenty lines in flight; with all rows asked for, the
-/// reads from L2 wait behind those from memory (all 8 rows: 1.05x the time, none: 1.13x).
-constexpr int kRowsAhead = 4;
+/// Of a later token's bank rows the mixture asks for the first half, the output for one more and the statistics for the
+/// rest. A core overlaps lines from memory with lines from L2 only as long as they come at an even pace: with all of
+/// four rows asked for by the mixture, reads from L2 wait behind those from memory (1.2x the time).
+constexpr int asked_by_mixture(int64_t blocks) { return static_cast<int>(std::min<int64_t>((blocks + 1) / 2, 4)); }
+constexpr int asked_by_output(int64_t blocks) { return blocks > asked_by_mixture(blocks) + 1 ? 1 : 0; }
 /// Sources of one pass of the mixture: the eight blocks of a model and the prefix.
 constexpr int kMixed = 9;
 
@@ -85,22 +87,93 @@ SILT_INLINE void accumulate(float* total, Lanes lanes, bool first) {
 /// v * w by lanes: both columns of a lane added.
 SILT_INLINE Lanes dot_of(Pair v, Pair w) { return multiply_add(v.second, w.second, multiply(v.first, w.first)); }
 
-/// For each of `kRows` rows: sum v*w and sum v*v of a tile, added to totals[2 * kLanes] of the row.
+template <class Act>
+struct PrefixColumns {
+  Act* prefix;
+  const Act* delta;  ///< null where absent
+  Act* slot;         ///< null where nothing is written
+  bool stream_slot;
+  const Act* prefix_ahead;
+  const Act* delta_ahead;
+};
+
+/// p = round(prefix + delta) of 32 columns, to the prefix row and the slot as well.
+template <class Act>
+SILT_INLINE Packed<Act> prefix_at(const PrefixColumns<Act>& row, int64_t c) {
+  if (row.prefix_ahead != nullptr) prefetch_l2(row.prefix_ahead + c);
+  Packed<Act> p = load_packed(row.prefix + c);
+  if (row.delta != nullptr) {
+    if (row.delta_ahead != nullptr) prefetch_l2(row.delta_ahead + c);
+    const Pair a = unpack(p);
+    const Pair b = load_pair(row.delta + c);
+    p = pack_widened<Act>({add(a.first, b.first), add(a.second, b.second)});
+    store_packed(row.prefix + c, p);
+  }
+  if (row.slot != nullptr) {
+    if (row.stream_slot) {
+      stream_packed(row.slot + c, p);
+    } else {
+      store_packed(row.slot + c, p);
+    }
+  }
+  return p;
+}
+
+/// All of a tile's p, and the sum of its squares.
+template <class Act>
+void prefix_columns(const PrefixColumns<Act>& row, int64_t pairs, bool first, float* total) {
+  Lanes squares = zero();
+  for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
+    squares = add(squares, add_squares(prefix_at(row, c), zero()));
+  }
+  accumulate(total, squares, first);
+}
+
+/// Rows from `first` on are asked for on the way of their statistics, `distance` elements from where they are.
+struct Asked {
+  int first = std::numeric_limits<int>::max();
+  int64_t distance = 0;
+};
+
+/// For each of `kRows` rows: sum v*w and sum v*v of a tile, added to totals[2 * kLanes] of the row. With kPrefix the
+/// last of them is p, which is made here: that saves a load and its unpacking.
 ///
 /// A sum that takes two multiply-adds a step waits for both: with few rows side by side that wait is what the loop
 /// costs on wide registers. kShort adds the two columns first, one instruction more and one wait less. Which form a
 /// call takes follows from its blocks alone (kFewBlocks), so that all targets give the same bits.
-template <class Act, int kRows, bool kShort>
-void statistics_columns(const Act* const* rows, const float* weights, int64_t pairs, bool first, float* totals) {
+template <class Act, int kRows, bool kShort, bool kPrefix>
+void statistics_columns(const Act* const* rows, const PrefixColumns<Act>* prefix, Asked asked, const float* weights,
+                        int64_t pairs, bool first, float* totals) {
+  constexpr int kBlocks = kPrefix ? kRows - 1 : kRows;
+  // With sixteen registers p comes before the weights and the other rows, while some are free.
+  constexpr bool kPrefixFirst = kParts > 1;
+  // Copies: for all that the compiler knows, what is stored to p's row might be these addresses.
+  const Act* block[kRows] = {};
+  PrefixColumns<Act> last{};
+  if constexpr (kPrefix) last = *prefix;
   Lanes dot[kRows];
   Lanes squares[kRows];
 #pragma GCC unroll 9
-  for (int r = 0; r < kRows; ++r) dot[r] = squares[r] = zero();
+  for (int r = 0; r < kRows; ++r) {
+    dot[r] = squares[r] = zero();
+    if (r < kBlocks) block[r] = rows[r];
+  }
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
+    // Before the others: a branch among them costs a target of sixteen registers a sum in memory, 1.2x the time.
+#pragma GCC unroll 9
+    for (int r = 0; r < kBlocks; ++r) {
+      if (r >= asked.first) prefetch_l2(block[r] + asked.distance + c);
+    }
+    Packed<Act> p{};
+    if constexpr (kPrefix && kPrefixFirst) p = prefix_at(last, c);
     const Pair w = load_packed(weights + c);
 #pragma GCC unroll 9
-    for (int r = 0; r < kRows; ++r) {
-      const Packed<Act> packed = load_packed(rows[r] + c);
+    for (int i = 0; i < kRows; ++i) {
+      const int r = kPrefixFirst ? kRows - 1 - i : i;
+      if constexpr (kPrefix && !kPrefixFirst) {
+        if (r == kBlocks) p = prefix_at(last, c);
+      }
+      const Packed<Act> packed = r < kBlocks ? load_packed(block[r] + c) : p;
       const Pair v = unpack(packed);
       if constexpr (kShort) {
         dot[r] = add(dot[r], dot_of(v, w));
@@ -120,45 +193,13 @@ void statistics_columns(const Act* const* rows, const float* weights, int64_t pa
 }
 
 template <class Act>
-using StatisticsColumns = void (*)(const Act* const*, const float*, int64_t, bool, float*);
-template <class Act, bool kShort, int... kRows>
-constexpr std::array<StatisticsColumns<Act>, sizeof...(kRows)> statistics_table(std::integer_sequence<int, kRows...>) {
-  return {statistics_columns<Act, kRows + 1, kShort>...};
-}
-
-template <class Act>
-struct PrefixColumns {
-  Act* prefix;
-  const Act* delta;  ///< null where absent
-  Act* slot;         ///< null where nothing is written
-  const Act* prefix_ahead;
-  const Act* delta_ahead;
-};
-
-/// p = round(prefix + delta) to the prefix row and the slot. With `kSquares` also the sum of its squares.
-template <class Act, bool kSquares>
-void prefix_columns(const PrefixColumns<Act>& row, int64_t pairs, bool stream_slot, bool first, float* total) {
-  Lanes squares = zero();
-  for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
-    if (row.prefix_ahead != nullptr) prefetch_l2(row.prefix_ahead + c);
-    Packed<Act> p = load_packed(row.prefix + c);
-    if (row.delta != nullptr) {
-      if (row.delta_ahead != nullptr) prefetch_l2(row.delta_ahead + c);
-      const Pair a = unpack(p);
-      const Pair b = load_pair(row.delta + c);
-      p = pack_widened<Act>({add(a.first, b.first), add(a.second, b.second)});
-      store_packed(row.prefix + c, p);
-    }
-    if (row.slot != nullptr) {
-      if (stream_slot) {
-        stream_packed(row.slot + c, p);
-      } else {
-        store_packed(row.slot + c, p);
-      }
-    }
-    if constexpr (kSquares) squares = add(squares, add_squares(p, zero()));
-  }
-  if constexpr (kSquares) accumulate(total, squares, first);
+using StatisticsColumns = void (*)(const Act* const*, const PrefixColumns<Act>*, Asked, const float*, int64_t, bool,
+                                   float*);
+/// By the number of blocks beside p.
+template <class Act, bool kShort, int... kBlocks>
+constexpr std::array<StatisticsColumns<Act>, sizeof...(kBlocks)> statistics_table(
+    std::integer_sequence<int, kBlocks...>) {
+  return {statistics_columns<Act, kBlocks + 1, kShort, true>...};
 }
 
 // ---- Between the stages
@@ -212,12 +253,12 @@ inline void softmax_weights(const float* totals, int64_t sources, int64_t d, flo
 }
 
 // ---- Stage 2: mixture
-/// mixture (+)= sum of weight * row over `kRows` rows, with the sum of squares of the result. With `ahead` the rows of
-/// a bank at that address are asked for on the way.
+/// mixture (+)= sum of weight * row over `kRows` rows, with the sum of squares of the result. With `ahead` the first
+/// rows of a bank at that address are asked for on the way.
 template <class Act, int kRows, bool kFirst>
 void mixture_columns(const Act* const* rows, const float* weights, int64_t pairs, const Act* ahead,
                      int64_t ahead_stride, bool first, float* mixture, float* total) {
-  constexpr int kAsked = kRows - 1 < kRowsAhead ? kRows - 1 : kRowsAhead;
+  constexpr int kAsked = asked_by_mixture(kRows - 1);
   Lanes squares = zero();
   Lanes weight[kRows];
 #pragma GCC unroll 9
@@ -251,11 +292,14 @@ constexpr std::array<MixtureColumns<Act>, sizeof...(kRows)> mixture_table(std::i
 }
 
 // ---- Stage 3: output
-/// output = round(source * scale * g), or round(source) where `g` is null.
-template <class Act, class Source>
-void output_columns(const Source* source, float scale, const bf16* g, int64_t pairs, bool stream, Act* output) {
+/// output = round(source * scale * g), or round(source) where `g` is null. With kAhead the row at `ahead` is asked for
+/// on the way.
+template <class Act, bool kAhead, class Source>
+void output_columns(const Source* source, const Act* ahead, float scale, const bf16* g, int64_t pairs, bool stream,
+                    Act* output) {
   const Lanes factor = broadcast(scale);
   for (int64_t c = 0; c < pairs * kPairColumns; c += kPairColumns) {
+    if constexpr (kAhead) prefetch_l2(ahead + c);
     Pair v = load_pair(source + c);
     if (g != nullptr) {
       const Pair weight = load_weights<Act>(g + c);
