@@ -4,6 +4,7 @@
 
 #include "attn_res/cases.hpp"
 #include "attn_res/hip/hip_rows.hpp"
+#include "proof/hip_graph.hpp"
 #include "proof/room_test.hpp"
 
 namespace silt {
@@ -63,6 +64,13 @@ class OnStandIn : public testing::Test {
     if (!in_host_memory({DeviceKind::hip, 0})) GTEST_SKIP() << "the stand-in is not the HIP runtime of this process";
   }
 };
+
+// 7: of the stand-in's graphs
+TEST_F(OnStandIn, AGraphFollowsItsMemory) {
+  for (const char* line : {"attn_res t=5 n=3 d=256 write=3", "attn_res t=2 n=9 d=264"}) {
+    expect_replays_follow_memory<AttnResCase>(line, {line, line}, attn_res);
+  }
+}
 
 // 36b: tokens that share a workgroup, also where the last workgroup has fewer, have the bits of tokens alone.
 TEST_F(OnStandIn, PackedTokensAreTheSame) {

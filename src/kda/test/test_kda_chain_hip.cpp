@@ -7,6 +7,10 @@
 #include "silt/choose.hpp"
 #include "silt/device.hpp"
 
+#include "kda/conv_update/cases.hpp"
+#include "kda/gated_norm/cases.hpp"
+#include "kda/recurrence/cases.hpp"
+#include "proof/hip_graph.hpp"
 #include "proof/room_test.hpp"
 
 namespace silt {
@@ -53,6 +57,20 @@ TEST(KdaChainHip, RefusalsSayWhatIsNeeded) {
                    {"kda_recurrence seqs=174763x1 h=96 offsets=0", "n * h: has 16777248, needs at most 16777215"},
                    {"rms_norm_gated t=2796203 h=96", "t * h: has 268435488, needs at most 268435440"},
                    {"rms_norm_gated t=1 h=1", "arch: has gfx950, needs gfx942"}});
+}
+
+// 7: of the stand-in's graphs: other slots, other inputs, more and fewer padding rows
+TEST(OnStandIn, AGraphFollowsItsMemory) {
+  if (!in_host_memory({DeviceKind::hip, 0})) GTEST_SKIP() << "the stand-in is not the HIP runtime of this process";
+  expect_replays_follow_memory<CausalConv1dUpdateCase>(
+      "causal_conv1d_update b=4 c=96 slots=9 padded=1",
+      {"causal_conv1d_update b=4 c=96 slots=9", "causal_conv1d_update b=4 c=96 slots=9 padded=2"},
+      causal_conv1d_update);
+  expect_replays_follow_memory<KdaRecurrenceCase>(
+      "kda_recurrence seqs=3x2 h=1 slots=9 padded=1",
+      {"kda_recurrence seqs=3x2 h=1 slots=9", "kda_recurrence seqs=3x2 h=1 slots=9 t=6 lengths=ragged padded=1"},
+      kda_recurrence);
+  expect_replays_follow_memory<RmsNormGatedCase>("rms_norm_gated t=5 h=2", {"rms_norm_gated t=5 h=2"}, rms_norm_gated);
 }
 
 }  // namespace

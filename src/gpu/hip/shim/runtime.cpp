@@ -10,11 +10,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "device/hip_runtime.hpp"
 #include "gpu/hip/shim/workgroup.hpp"
@@ -41,14 +42,30 @@ constexpr int kL2Bytes = 4 << 20;
 
 thread_local int current_device = 0;
 thread_local int capture_mode = 0;
-/// Streams between the begin and the end of a capture: as on a device nothing waits for them; unlike there, nothing can
-/// be launched on them.
+/// Launches, with their argument blocks as they were.
+struct Launched {
+  const Kernel* kernel;
+  uint32_t groups;
+  uint32_t threads;
+  std::vector<std::byte> args;
+};
+using Graph = std::vector<Launched>;
+/// Streams between the begin and the end of a capture: what is launched there is kept, nothing waits for them.
 std::mutex capture_mutex;
-std::set<void*> captured_streams;
+std::map<void*, Graph> captures;
 
 bool is_captured(void* stream) {
   const std::lock_guard lock(capture_mutex);
-  return captured_streams.count(stream) != 0;
+  return captures.count(stream) != 0;
+}
+
+/// Whether the stream is captured, and the launch with it.
+bool capture(void* stream, const Launched& launched) {
+  const std::lock_guard lock(capture_mutex);
+  const auto found = captures.find(stream);
+  if (found == captures.end()) return false;
+  found->second.push_back(launched);
+  return true;
 }
 
 thread_local std::string failure_text;
@@ -224,15 +241,39 @@ SILT_SHIM_API Error hipStreamSynchronize(void* stream) {
 
 SILT_SHIM_API Error hipStreamBeginCapture(void* stream, int) {
   const std::lock_guard lock(capture_mutex);
-  captured_streams.insert(stream);
+  return captures.try_emplace(stream).second ? kSuccess : kInvalidValue;
+}
+
+SILT_SHIM_API Error hipStreamEndCapture(void* stream, void** graph) {
+  const std::lock_guard lock(capture_mutex);
+  const auto found = captures.find(stream);
+  if (found == captures.end()) return kInvalidValue;
+  *graph = new Graph(std::move(found->second));
+  captures.erase(found);
   return kSuccess;
 }
 
-/// Makes no graph.
-SILT_SHIM_API Error hipStreamEndCapture(void* stream, void** graph) {
-  const std::lock_guard lock(capture_mutex);
-  *graph = nullptr;
-  return captured_streams.erase(stream) != 0 ? kSuccess : kInvalidValue;
+SILT_SHIM_API Error hipGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  *executable = new Graph(*static_cast<Graph*>(graph));
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipGraphLaunch(void* executable, void*) {
+  for (const Launched& launched : *static_cast<Graph*>(executable)) {
+    const Error code = launch(*launched.kernel, launched.groups, launched.threads, launched.args.data());
+    if (code != kSuccess) return code;
+  }
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipGraphDestroy(void* graph) {
+  delete static_cast<Graph*>(graph);
+  return kSuccess;
+}
+
+SILT_SHIM_API Error hipGraphExecDestroy(void* executable) {
+  delete static_cast<Graph*>(executable);
+  return kSuccess;
 }
 
 SILT_SHIM_API Error hipStreamIsCapturing(void* stream, int* state) {
@@ -280,7 +321,6 @@ SILT_SHIM_API Error hipModuleGetFunction(void** function, void* module, const ch
 SILT_SHIM_API Error hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                           void* stream, void** params, void** extra) {
-  if (shim::is_captured(stream)) return kStreamCaptureUnsupported;
   const Kernel& kernel = *static_cast<const Kernel*>(function);
   const bool threads_fit = block_x >= kernel.least_threads && block_x <= kernel.most_threads &&
                            block_x % shim::kWaveLanes == 0;  // the stand-in has whole waves only
@@ -291,5 +331,7 @@ SILT_SHIM_API Error hipModuleLaunchKernel(void* function, unsigned grid_x, unsig
   const bool as_expected = params == nullptr && extra != nullptr && extra[0] == kLaunchParamBuffer &&
                            extra[2] == kLaunchParamSize && extra[4] == kLaunchParamEnd;
   if (!as_expected || *static_cast<size_t*>(extra[3]) != kernel.args_bytes) return kInvalidValue;
-  return launch(kernel, grid_x, block_x, extra[1]);
+  const auto* args = static_cast<const std::byte*>(extra[1]);
+  if (shim::capture(stream, {&kernel, grid_x, block_x, {args, args + kernel.args_bytes}})) return kSuccess;
+  return launch(kernel, grid_x, block_x, args);
 }

@@ -6,6 +6,7 @@
 #include "device/hip_runtime.hpp"
 #include "kda/decode/hip/hip_heads.hpp"
 #include "kda/decode/test/kda_decode_test.hpp"
+#include "proof/hip_graph.hpp"
 
 namespace silt {
 namespace {
@@ -44,6 +45,13 @@ class OnStandIn : public testing::Test {
     if (!in_host_memory({DeviceKind::hip, 0})) GTEST_SKIP() << "the stand-in is not the HIP runtime of this process";
   }
 };
+
+// 7: of the stand-in's graphs: other slots, other inputs, more and fewer padding rows
+TEST_F(OnStandIn, AGraphFollowsItsMemory) {
+  expect_replays_follow_memory<KdaDecodeCase>("kda_decode b=4 h=2 slots=9 padded=1",
+                                              {"kda_decode b=4 h=2 slots=9", "kda_decode b=4 h=2 slots=9 padded=2"},
+                                              kda_decode);
+}
 
 TEST_F(OnStandIn, BothArchitectures) {
   for (int index = 0; index < 2; ++index) {
