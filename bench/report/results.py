@@ -115,6 +115,14 @@ def merge_tables(old, new):
     return merged + list(fresh.values())
 
 
+def new_cells(rows, threads, measured):
+    """The rows of problems and modes that are not in `measured`, which they enter: of sets that share a problem the first
+    one's rows stay together, since the memory of a shared machine is not equally fast in the next."""
+    fresh = [row for row in rows if (row["problem"], row["mode"], threads) not in measured]
+    measured.update((row["problem"], row["mode"], threads) for row in rows)
+    return fresh
+
+
 def add_peers(rows, peers):
     """peer_us of every GPU row whose problem a peer measured; `stable` is a matter of launch order, not of work."""
     times = {(peer["operator"], row["problem"]): row["p50_us"] for peer in peers for row in peer["rows"]}
@@ -145,6 +153,18 @@ def saved_by_fusion(rows, calls=69):
                   f"{(chain_us - us) * calls / 1e3:.3f}")
         found.append(dict(zip(SAVED, values)))
     return found
+
+
+def read_saved(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def merge_saved(old, new):
+    """As merge_tables, by problem and mode."""
+    fresh = {(row["problem"], row["mode"]): row for row in new}
+    merged = [fresh.pop((row["problem"], row["mode"]), row) for row in old]
+    return merged + list(fresh.values())
 
 
 def write_saved(path, rows):

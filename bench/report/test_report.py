@@ -86,6 +86,20 @@ class SavedByFusion(unittest.TestCase):
         self.assertEqual((saved[0]["saved_us"], saved[0]["saved_ms_a_step"]), ("-1.000", "-0.069"))
 
 
+    def test_rows_of_several_runs_do_not_mix(self):
+        measured = set()
+        goals = [self.row("fused", "2.000"), self.row("chain_f32", "3.000")]
+        self.assertEqual(results.new_cells(goals, None, measured), goals)
+        other = self.row("fused", "8.000", problem="kda_decode b=4 h=12")
+        self.assertEqual(results.new_cells([self.row("fused", "9.000"), other], None, measured), [other])
+        self.assertEqual(results.new_cells(goals, 1, measured), goals, "another thread count is another cell")
+        old = results.saved_by_fusion([self.row("fused", "5.000"), self.row("chain_f32", "6.000"),
+                                       self.row("fused", "1.000", mode="eager"), self.row("chain_f32", "7.000", mode="eager")])
+        merged = results.merge_saved(old, results.saved_by_fusion(goals))
+        self.assertEqual([row["saved_us"] for row in merged], ["1.000", "6.000"])
+        self.assertEqual(merged[0]["p50_us"], "2.000")
+
+
 class Percentiles(unittest.TestCase):
     def test_both_definitions_are_that_of_silt_bench(self):
         for samples, fraction, expected in (([7], 0.2, 7), ([1, 2], 0.5, 1.5), ([3, 1, 2], 0.5, 2),
