@@ -183,6 +183,7 @@ typedef struct silt_kda_recurrence_args {
   silt_tensor dt_bias;
   silt_tensor offsets;
   silt_tensor state_indices;
+  silt_tensor accepted; /* int32 [N] with a table of slots (speculative verification), or absent */
   silt_tensor state;
   silt_tensor output;
   int32_t safe_gate;

@@ -83,6 +83,7 @@ silt_status silt_kda_recurrence(const silt_kda_recurrence_args* args, const silt
         to.k = in.view("k", c.k);
         to.v = in.view("v", c.v);
         to.offsets = in.view("offsets", c.offsets);
+        to.accepted = in.view("accepted", c.accepted);
       },
       silt::kda_recurrence);
 }

@@ -206,8 +206,9 @@ TEST(Fields, CausalConv1dUpdate) {
 }
 
 TEST(Fields, KdaRecurrence) {
-  for (const char* line : {"kda_recurrence seqs=3x4 h=2 lengths=ragged padded=1 t=14 lower_bound=-1",
-                           "kda_recurrence seqs=3x1 h=2 offsets=0 gate=softplus null=-1"}) {
+  for (const char* line :
+       {"kda_recurrence seqs=3x4 h=2 lengths=ragged padded=1 t=14 lower_bound=-1",
+        "kda_recurrence seqs=3x1 h=2 offsets=0 gate=softplus null=-1", "kda_recurrence seqs=3x2 h=2 columns=3"}) {
     expect_right(case_of<KdaRecurrenceCase>(line, 1), [](const KdaRecurrenceArgs& from) {
       silt_kda_recurrence_args args = silt_kda_recurrence_defaults();
       fill_state(from, args);
@@ -215,6 +216,7 @@ TEST(Fields, KdaRecurrence) {
       args.k = to_c(from.k);
       args.v = to_c(from.v);
       args.offsets = to_c(from.offsets);
+      args.accepted = to_c(from.accepted);
       return silt_kda_recurrence(&args, nullptr);
     });
   }
