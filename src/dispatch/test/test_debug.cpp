@@ -331,6 +331,7 @@ TEST(DebugMode, AStreamThatIsCapturedIsRefused) {
   if (!device_facts(kHip, &facts).ok() || !in_host_memory(kHip)) GTEST_SKIP() << "no stand-in device";
   const auto begin = reinterpret_cast<hip::Error (*)(void*, int)>(hip::find_symbol("hipStreamBeginCapture"));
   const auto end = reinterpret_cast<hip::Error (*)(void*, void**)>(hip::find_symbol("hipStreamEndCapture"));
+  const auto destroy = reinterpret_cast<hip::Error (*)(void*)>(hip::find_symbol("hipGraphDestroy"));
   int streams[2] = {};
   void* graph = nullptr;
   const Launch captured{.stream = &streams[0], .debug = true};
@@ -345,6 +346,7 @@ TEST(DebugMode, AStreamThatIsCapturedIsRefused) {
   EXPECT_TRUE(c.run(kHip, beside).ok());
   EXPECT_EQ(wrong.run(kHip, beside).message(), "kda_decode: state_indices[0]: has 9, needs -1..2");
   ASSERT_EQ(end(captured.stream, &graph), hip::kSuccess);
+  ASSERT_EQ(destroy(graph), hip::kSuccess);
   EXPECT_TRUE(c.run(kHip, captured).ok());
 }
 
