@@ -247,12 +247,13 @@ class Signals(InFolder):
 
     def test_text_so_far(self):
         for number in (signal.SIGINT, signal.SIGTERM):
-            process = start("generate", MODEL, "The whale", *ENDLESS, "--quiet", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            first = process.stdout.read(20)
-            process.send_signal(number)
-            rest, errors = process.communicate(timeout=120)
+            with start("generate", MODEL, "The whale", *ENDLESS, "--quiet", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                text = process.stdout.read(20)
+                process.send_signal(number)
+                # Not by communicate(), which does not see what read(20) has taken from the pipe beyond its 20 bytes.
+                text += process.stdout.read()
+                errors = process.stderr.read()
             self.assertEqual((process.returncode, errors), (128 + number, self.NOTE + b"\n"))
-            text = first + rest
             self.assertTrue(text.endswith(b"\n"))
             again = run("generate", MODEL, "The whale", *GREEDY, "--ignore-end", "--max-tokens", str(len(text) + 4), "--quiet").stdout
             self.assertTrue(again.startswith(text[:-1]), (text, again))
