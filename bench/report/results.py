@@ -108,10 +108,10 @@ def write_table(path, rows):
         writer.writerows(rows)
 
 
-def merge_tables(old, new):
-    """Rows measured again take the place of the old ones; the others stay where they are."""
-    fresh = {tuple(row[key] for key in KEY): row for row in new}
-    merged = [fresh.pop(tuple(row[key] for key in KEY), row) for row in old]
+def merge_tables(old, new, keys=KEY):
+    """Rows measured again, by these columns, take the place of the old ones; the others stay where they are."""
+    fresh = {tuple(row[key] for key in keys): row for row in new}
+    merged = [fresh.pop(tuple(row[key] for key in keys), row) for row in old]
     return merged + list(fresh.values())
 
 
@@ -133,6 +133,7 @@ def add_peers(rows, peers):
     return rows
 
 
+CELL = ("problem", "mode")
 CHAIN = "chain_"  # baselines that run a fused operator as the operators that it fuses
 SAVED = ("problem", "mode", "kernel", "p50_us", "chain", "chain_p50_us", "saved_us", "saved_ms_a_step")
 
@@ -158,13 +159,6 @@ def saved_by_fusion(rows, calls=69):
 def read_saved(path):
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def merge_saved(old, new):
-    """As merge_tables, by problem and mode."""
-    fresh = {(row["problem"], row["mode"]): row for row in new}
-    merged = [fresh.pop((row["problem"], row["mode"]), row) for row in old]
-    return merged + list(fresh.values())
 
 
 def write_saved(path, rows):

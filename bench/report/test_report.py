@@ -95,7 +95,7 @@ class SavedByFusion(unittest.TestCase):
         self.assertEqual(results.new_cells(goals, 1, measured), goals, "another thread count is another cell")
         old = results.saved_by_fusion([self.row("fused", "5.000"), self.row("chain_f32", "6.000"),
                                        self.row("fused", "1.000", mode="eager"), self.row("chain_f32", "7.000", mode="eager")])
-        merged = results.merge_saved(old, results.saved_by_fusion(goals))
+        merged = results.merge_tables(old, results.saved_by_fusion(goals), results.CELL)
         self.assertEqual([row["saved_us"] for row in merged], ["1.000", "6.000"])
         self.assertEqual(merged[0]["p50_us"], "2.000")
 
