@@ -10,18 +10,28 @@
 
 namespace silt {
 
+/// What captures a stream of the stand-in, where any address is one, into a graph.
+struct HipCapture {
+  hip::Error (*begin)(void* stream, int mode);
+  hip::Error (*end)(void* stream, void** graph);
+  hip::Error (*destroy)(void* graph);
+};
+inline HipCapture hip_capture() {
+  return {reinterpret_cast<decltype(HipCapture::begin)>(hip::find_symbol("hipStreamBeginCapture")),
+          reinterpret_cast<decltype(HipCapture::end)>(hip::find_symbol("hipStreamEndCapture")),
+          reinterpret_cast<decltype(HipCapture::destroy)>(hip::find_symbol("hipGraphDestroy"))};
+}
+
 /// `call(args, launch)` on the memory of `line`'s case, captured into a graph: nothing runs. Then the graph, replayed
 /// with the contents of other cases of the same sizes, is right for each of them.
 template <class Case, class Call>
 void expect_replays_follow_memory(const std::string& line, std::initializer_list<const char*> next_lines,
                                   const Call& call) {
   using hip::Error;
-  const auto begin = reinterpret_cast<Error (*)(void*, int)>(hip::find_symbol("hipStreamBeginCapture"));
-  const auto end = reinterpret_cast<Error (*)(void*, void**)>(hip::find_symbol("hipStreamEndCapture"));
+  const HipCapture capture = hip_capture();
   const auto instantiate =
       reinterpret_cast<Error (*)(void**, void*, unsigned long long)>(hip::find_symbol("hipGraphInstantiateWithFlags"));
   const auto replay = reinterpret_cast<Error (*)(void*, void*)>(hip::find_symbol("hipGraphLaunch"));
-  const auto destroy = reinterpret_cast<Error (*)(void*)>(hip::find_symbol("hipGraphDestroy"));
   const auto destroy_executable = reinterpret_cast<Error (*)(void*)>(hip::find_symbol("hipGraphExecDestroy"));
   for (const int index : {0, 1}) {
     const Device device{DeviceKind::hip, index};
@@ -30,12 +40,12 @@ void expect_replays_follow_memory(const std::string& line, std::initializer_list
     int stream = 0;
     void* graph = nullptr;
     void* executable = nullptr;
-    ASSERT_EQ(begin(&stream, 0), hip::kSuccess);
+    ASSERT_EQ(capture.begin(&stream, 0), hip::kSuccess);
     const Status status = call(captured.args(), Launch{.stream = &stream});
     EXPECT_TRUE(status.ok()) << status.message();
-    ASSERT_EQ(end(&stream, &graph), hip::kSuccess);
+    ASSERT_EQ(capture.end(&stream, &graph), hip::kSuccess);
     ASSERT_EQ(instantiate(&executable, graph, 0), hip::kSuccess);
-    ASSERT_EQ(destroy(graph), hip::kSuccess);
+    ASSERT_EQ(capture.destroy(graph), hip::kSuccess);
     uint64_t seed = 51;
     for (const char* next_line : next_lines) {
       Case next(parsed<decltype(Case::problem)>(next_line), seed++);

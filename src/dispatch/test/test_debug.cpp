@@ -15,6 +15,7 @@
 #include "kda/gated_norm/cases.hpp"
 #include "kda/prefill/cases.hpp"
 #include "kda/recurrence/cases.hpp"
+#include "proof/hip_graph.hpp"
 #include "proof/room_test.hpp"
 
 namespace silt {
@@ -329,9 +330,7 @@ TEST(DebugMode, AStreamThatIsCapturedIsRefused) {
   constexpr Device kHip{DeviceKind::hip, 0};
   DeviceFacts facts;
   if (!device_facts(kHip, &facts).ok() || !in_host_memory(kHip)) GTEST_SKIP() << "no stand-in device";
-  const auto begin = reinterpret_cast<hip::Error (*)(void*, int)>(hip::find_symbol("hipStreamBeginCapture"));
-  const auto end = reinterpret_cast<hip::Error (*)(void*, void**)>(hip::find_symbol("hipStreamEndCapture"));
-  const auto destroy = reinterpret_cast<hip::Error (*)(void*)>(hip::find_symbol("hipGraphDestroy"));
+  const HipCapture capture = hip_capture();
   int streams[2] = {};
   void* graph = nullptr;
   const Launch captured{.stream = &streams[0], .debug = true};
@@ -339,14 +338,14 @@ TEST(DebugMode, AStreamThatIsCapturedIsRefused) {
   KdaDecodeCase c(parsed<KdaDecodeProblem>("kda_decode b=2 h=1"), 3);
   KdaDecodeCase wrong = c;
   wrong.state_indices.set_int(0, 9);
-  ASSERT_EQ(begin(captured.stream, 0), hip::kSuccess);
+  ASSERT_EQ(capture.begin(captured.stream, 0), hip::kSuccess);
   EXPECT_EQ(c.run(kHip, captured).message(),
             "kda_decode: stream: is being captured, needs one that is not with SILT_DEBUG=1 or Launch::debug: memory "
             "cannot be read there, and a replay would go unchecked");
   EXPECT_TRUE(c.run(kHip, beside).ok());
   EXPECT_EQ(wrong.run(kHip, beside).message(), "kda_decode: state_indices[0]: has 9, needs -1..2");
-  ASSERT_EQ(end(captured.stream, &graph), hip::kSuccess);
-  ASSERT_EQ(destroy(graph), hip::kSuccess);
+  ASSERT_EQ(capture.end(captured.stream, &graph), hip::kSuccess);
+  ASSERT_EQ(capture.destroy(graph), hip::kSuccess);
   EXPECT_TRUE(c.run(kHip, captured).ok());
 }
 
